@@ -1,0 +1,37 @@
+# What rtrace links. libelf and Capstone come in statically and fmt as headers only: the dynamic linker's
+# work on shared copies of them is most of what starting rtrace would cost.
+find_package(fmt REQUIRED)
+find_path(RTRACE_LIBELF_INCLUDE libelf.h REQUIRED)
+find_library(RTRACE_LIBELF libelf.a REQUIRED)
+find_library(RTRACE_ZLIB libz.a REQUIRED)
+find_library(RTRACE_ZSTD libzstd.a)
+find_library(RTRACE_CAPSTONE libcapstone.a REQUIRED)
+find_path(RTRACE_TOMLPP_INCLUDE toml++/toml.h REQUIRED)
+
+add_library(rtrace_dep_fmt INTERFACE)
+target_link_libraries(rtrace_dep_fmt INTERFACE fmt::fmt-header-only)
+
+add_library(rtrace_dep_elf INTERFACE)
+target_link_libraries(rtrace_dep_elf INTERFACE ${RTRACE_LIBELF} ${RTRACE_ZLIB})
+if(RTRACE_ZSTD)
+  target_link_libraries(rtrace_dep_elf INTERFACE ${RTRACE_ZSTD})
+endif()
+
+add_library(rtrace_dep_capstone INTERFACE)
+target_link_libraries(rtrace_dep_capstone INTERFACE ${RTRACE_CAPSTONE})
+
+add_library(rtrace_dep_toml INTERFACE)
+target_include_directories(rtrace_dep_toml SYSTEM INTERFACE ${RTRACE_TOMLPP_INCLUDE})
+
+add_library(rtrace_options INTERFACE)
+target_include_directories(rtrace_options INTERFACE ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(rtrace_options INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Werror
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized>)
+if(RTRACE_SANITIZE)
+  target_compile_options(rtrace_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  target_link_options(rtrace_options INTERFACE -fsanitize=address,undefined)
+else()
+  target_link_options(rtrace_options INTERFACE -static-libstdc++ -static-libgcc)
+endif()

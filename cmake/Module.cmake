@@ -1,0 +1,26 @@
+# rtrace_module(NAME MODULES other... DEPENDENCIES dep...): the static library of src/NAME. MODULES is the
+# module's row in the layering table, and tests/layering compares the two.
+function(rtrace_module name)
+  cmake_parse_arguments(ARG "" "" "MODULES;DEPENDENCIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/*.S)
+  add_library(rtrace_${name} STATIC ${sources})
+  target_link_libraries(rtrace_${name} PUBLIC rtrace_options rtrace_dep_fmt)
+  foreach(module IN LISTS ARG_MODULES)
+    target_link_libraries(rtrace_${name} PUBLIC rtrace_${module})
+  endforeach()
+  foreach(dependency IN LISTS ARG_DEPENDENCIES)
+    target_link_libraries(rtrace_${name} PRIVATE rtrace_dep_${dependency})
+  endforeach()
+endfunction()
+
+# rtrace_unit_test(MODULE): tests/unit/MODULE/*_test.cc as one program, unit_MODULE.
+function(rtrace_unit_test module)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/${module}/*_test.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(unit_${module} ${sources})
+  target_link_libraries(unit_${module} PRIVATE rtrace_${module} GTest::gmock GTest::gtest_main)
+  target_include_directories(unit_${module} PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit)
+  gtest_discover_tests(unit_${module} TEST_PREFIX ${module}. DISCOVERY_MODE PRE_TEST)
+endfunction()

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace rtrace {
+
+// A mapping of our own address space, unmapped when its owner goes.
+class Mapping {
+ public:
+  Mapping() = default;
+  // The whole file, read-only and private. An empty file gives an empty mapping. Throws Error.
+  // A file that is truncated while mapped raises SIGBUS on access (mmap(2)); callers that read files which
+  // others may change copy them first.
+  static Mapping of_file(int fd);
+  // Zeroed memory that this process and the children it forks share. Pages cost nothing until touched.
+  static Mapping shared(size_t size);
+
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  Mapping(std::byte* data, size_t size) : data_(data), size_(size) {}
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace rtrace

@@ -1,0 +1,40 @@
+// Whole-name patterns: globs and POSIX extended regular expressions.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rtrace {
+
+// `*`, `?`, `[...]` with `!` or `^` complement, ranges and POSIX classes; `\` takes the next character as itself. A `[`
+// without its `]` is itself. fnmatch(3) without FNM_PATHNAME, but with no length limit and no locale.
+bool glob_match(std::string_view pattern, std::string_view text);
+
+// Matches the whole of a name, as all patterns of rtrace do.
+class Pattern {
+ public:
+  static Pattern any();
+  static Pattern literal(std::string text);
+  static Pattern glob(std::string text);
+  // regcomp(3) with REG_EXTENDED, anchored at both ends; `basic` takes POSIX basic syntax. Throws Error with regcomp's words.
+  static Pattern regex(const std::string& text);
+  static Pattern basic_regex(const std::string& text);
+
+  bool matches(std::string_view text) const;
+  // The one name that can match, where there is just one: such patterns are looked up, not searched.
+  std::optional<std::string> literal_name() const;
+  bool matches_everything() const { return kind_ == Kind::any; }
+  // As the user wrote it.
+  const std::string& text() const { return text_; }
+
+ private:
+  enum class Kind { any, literal, glob, regex };
+  struct Compiled;
+  Kind kind_ = Kind::any;
+  std::string text_;
+  std::shared_ptr<const Compiled> compiled_;
+};
+
+}  // namespace rtrace

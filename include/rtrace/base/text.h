@@ -1,0 +1,29 @@
+// Small things about names and numbers that several modules need.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rtrace {
+
+// The demangled name of an Itanium-ABI symbol, else nullopt.
+std::optional<std::string> demangle(std::string_view symbol);
+
+// The text after the last '/'.
+std::string_view basename_of(std::string_view path);
+
+std::vector<std::string_view> split(std::string_view text, char separator);
+
+// Decimal, 0x hexadecimal or 0 octal, the whole word; nullopt otherwise or on overflow.
+std::optional<uint64_t> parse_number(std::string_view word);
+
+// Levenshtein distance, for "did you mean". Gives up with `limit + 1` where it would be more than `limit`.
+size_t edit_distance(std::string_view a, std::string_view b, size_t limit);
+
+// The candidates nearest to `name`, best first, at most `count`; those with nothing in common are left out. Words between
+// underscores count, so that mysql_send_query is near mysql_real_query.
+std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates, size_t count);
+
+}  // namespace rtrace

@@ -1,0 +1,164 @@
+#include "rtrace/base/pattern.h"
+
+#include <regex.h>
+
+#include <cctype>
+#include <utility>
+
+#include "rtrace/base/error.h"
+
+namespace rtrace {
+namespace {
+
+bool in_class(std::string_view name, unsigned char c) {
+  static constexpr std::pair<std::string_view, int (*)(int)> kClasses[] = {
+      {"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank}, {"cntrl", iscntrl},
+      {"digit", isdigit}, {"graph", isgraph}, {"lower", islower}, {"print", isprint},
+      {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit}};
+  for (const auto& [known, predicate] : kClasses)
+    if (known == name) return predicate(c) != 0;
+  return false;
+}
+
+// One bracket expression, `at` behind its '['. Moves `at` behind the ']' and says whether `c` is in it; leaves `at` alone and
+// returns nullopt where no ']' closes it.
+std::optional<bool> match_bracket(std::string_view pattern, size_t& at, unsigned char c) {
+  size_t i = at;
+  bool complement = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
+  if (complement) ++i;
+  bool found = false;
+  for (bool first = true; i < pattern.size(); first = false) {
+    if (pattern[i] == ']' && !first) {
+      at = i + 1;
+      return found != complement;
+    }
+    if (pattern.substr(i, 2) == "[:") {
+      if (auto close = pattern.find(":]", i + 2); close != std::string_view::npos) {
+        found |= in_class(pattern.substr(i + 2, close - i - 2), c);
+        i = close + 2;
+        continue;
+      }
+    }
+    if (pattern[i] == '\\' && i + 1 < pattern.size()) ++i;
+    auto low = static_cast<unsigned char>(pattern[i++]);
+    auto high = low;
+    if (i + 1 < pattern.size() && pattern[i] == '-' && pattern[i + 1] != ']') {
+      i += pattern[i + 1] == '\\' && i + 2 < pattern.size() ? 2 : 1;
+      high = static_cast<unsigned char>(pattern[i++]);
+    }
+    found |= low <= c && c <= high;
+  }
+  return std::nullopt;
+}
+
+// One element of the pattern that is not '*', against one character. Moves `at` behind the element on a match.
+bool match_element(std::string_view pattern, size_t& at, char c) {
+  size_t i = at;
+  bool matched = false;
+  if (pattern[i] == '?') {
+    matched = true;
+    ++i;
+  } else if (pattern[i] == '[') {
+    size_t inside = i + 1;
+    if (auto answer = match_bracket(pattern, inside, static_cast<unsigned char>(c))) {
+      matched = *answer;
+      i = inside;
+    } else {
+      matched = c == '[';
+      ++i;
+    }
+  } else {
+    if (pattern[i] == '\\' && i + 1 < pattern.size()) ++i;
+    matched = pattern[i++] == c;
+  }
+  if (matched) at = i;
+  return matched;
+}
+
+}  // namespace
+
+// Only the last '*' ever needs to be gone back to, so the time is at most pattern times text.
+bool glob_match(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0;
+  size_t star = std::string_view::npos, star_text = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = ++p;
+      star_text = t;
+    } else if (p < pattern.size() && match_element(pattern, p, text[t])) {
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star;
+      t = ++star_text;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+struct Pattern::Compiled {
+  Compiled(const std::string& text, int flags) {
+    std::string anchored = flags & REG_EXTENDED ? "^(" + text + ")$" : "^\\(" + text + "\\)$";
+    if (int code = regcomp(&regex, anchored.c_str(), flags | REG_NOSUB)) {
+      char why[128];
+      regerror(code, &regex, why, sizeof why);
+      throw Error::make("/{}/: {}", text, why);
+    }
+  }
+  ~Compiled() { regfree(&regex); }
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+  regex_t regex{};
+};
+
+Pattern Pattern::any() { return {}; }
+
+Pattern Pattern::literal(std::string text) {
+  Pattern pattern;
+  pattern.kind_ = Kind::literal;
+  pattern.text_ = std::move(text);
+  return pattern;
+}
+
+Pattern Pattern::glob(std::string text) {
+  Pattern pattern;
+  bool special = text.find_first_of("*?[\\") != std::string::npos;
+  pattern.kind_ = text == "*" ? Kind::any : special ? Kind::glob : Kind::literal;
+  pattern.text_ = std::move(text);
+  return pattern;
+}
+
+Pattern Pattern::regex(const std::string& text) {
+  Pattern pattern;
+  pattern.compiled_ = std::make_shared<Compiled>(text, REG_EXTENDED);
+  pattern.kind_ = Kind::regex;
+  pattern.text_ = text;
+  return pattern;
+}
+
+Pattern Pattern::basic_regex(const std::string& text) {
+  Pattern pattern = any();
+  pattern.compiled_ = std::make_shared<Compiled>(text, 0);
+  pattern.kind_ = Kind::regex;
+  pattern.text_ = text;
+  return pattern;
+}
+
+bool Pattern::matches(std::string_view text) const {
+  switch (kind_) {
+    case Kind::any: return true;
+    case Kind::literal: return text == text_;
+    case Kind::glob: return glob_match(text_, text);
+    case Kind::regex: return regexec(&compiled_->regex, std::string(text).c_str(), 0, nullptr, 0) == 0;
+  }
+  return false;
+}
+
+std::optional<std::string> Pattern::literal_name() const {
+  if (kind_ != Kind::literal) return std::nullopt;
+  return text_;
+}
+
+}  // namespace rtrace

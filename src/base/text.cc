@@ -1,0 +1,114 @@
+#include "rtrace/base/text.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+namespace rtrace {
+
+std::optional<std::string> demangle(std::string_view symbol) {
+  if (!symbol.starts_with("_Z")) return std::nullopt;
+  int status = 0;
+  std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(std::string(symbol).c_str(), nullptr, nullptr, &status), &std::free);
+  if (status != 0 || text == nullptr) return std::nullopt;
+  return std::string(text.get());
+}
+
+std::string_view basename_of(std::string_view path) {
+  auto slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    auto end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::optional<uint64_t> parse_number(std::string_view word) {
+  int base = 10;
+  if (word.starts_with("0x") || word.starts_with("0X")) {
+    base = 16;
+    word.remove_prefix(2);
+  } else if (word.size() > 1 && word[0] == '0') {
+    base = 8;
+    word.remove_prefix(1);
+  }
+  uint64_t value = 0;
+  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
+  if (a.size() > b.size()) std::swap(a, b);
+  if (b.size() - a.size() > limit) return limit + 1;
+  std::vector<size_t> row(a.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t j = 1; j <= b.size(); ++j) {
+    size_t diagonal = std::exchange(row[0], j);
+    size_t best = row[0];
+    for (size_t i = 1; i <= a.size(); ++i) {
+      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[i];
+      row[i] = std::min({replaced, row[i] + 1, row[i - 1] + 1});
+      best = std::min(best, row[i]);
+    }
+    if (best > limit) return limit + 1;
+  }
+  return std::min(row[a.size()], limit + 1);
+}
+
+namespace {
+
+size_t shared_words(std::string_view a, std::string_view b) {
+  auto words = split(b, '_');
+  size_t count = 0;
+  for (std::string_view word : split(a, '_')) {
+    auto found = std::find(words.begin(), words.end(), word);
+    if (word.empty() || found == words.end()) continue;
+    words.erase(found);
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates, size_t count) {
+  struct Scored {
+    size_t distance;
+    const std::string* name;
+  };
+  const size_t total_words = split(name, '_').size();
+  std::vector<Scored> scored;
+  for (const std::string& candidate : candidates) {
+    if (candidate == name) continue;
+    size_t limit = std::max<size_t>(2, name.size() / 3);
+    size_t distance = edit_distance(name, candidate, limit);
+    size_t words = shared_words(name, candidate);
+    bool near = distance <= limit || (words > 1 && words * 2 >= total_words);
+    if (near) scored.push_back({distance + 2 * (total_words - std::min(words, total_words)), &candidate});
+  }
+  std::sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) {
+    return std::pair(a.distance, *a.name) < std::pair(b.distance, *b.name);
+  });
+  std::vector<std::string> names;
+  for (const Scored& entry : scored) {
+    if (names.size() == count) break;
+    if (names.empty() || names.back() != *entry.name) names.push_back(*entry.name);
+  }
+  return names;
+}
+
+}  // namespace rtrace

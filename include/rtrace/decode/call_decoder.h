@@ -2,11 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "rtrace/agent/abi.h"
 #include "rtrace/arch/regs.h"
+#include "rtrace/arch/vector_regs.h"
 #include "rtrace/base/memory.h"
 #include "rtrace/decode/value.h"
 #include "rtrace/proto/prototype.h"
@@ -18,22 +19,35 @@ struct Limits {
   size_t array = 4;    // -A
 };
 
+// What a call carries from its entry to its return besides the general registers; each part may be missing.
+struct Carried {
+  const arch::VectorRegs* vectors_at_entry = nullptr;  // of floating-point arguments printed at return
+  const arch::VectorRegs* vectors_at_exit = nullptr;   // of a floating-point result
+  const std::vector<Value>* before = nullptr;          // Entered::before
+};
+
 class CallDecoder {
  public:
   // Without a prototype (nullptr) four integer arguments are guessed, and strings where they point at printable text.
   CallDecoder(std::shared_ptr<const proto::Prototype> prototype, Limits limits);
+  ~CallDecoder();
+  CallDecoder(CallDecoder&&) noexcept;
+  CallDecoder& operator=(CallDecoder&&) noexcept;
 
   // What memory the two functions below will ask for, so that it can be read in one go before the thread runs on. Where plan.deep is set they may ask for more:
   // then call them while the thread is stopped.
-  const agent::CapturePlan& at_entry() const { return at_entry_; }
-  const agent::CapturePlan& at_return() const { return at_return_; }
+  const agent::CapturePlan& at_entry() const;
+  const agent::CapturePlan& at_return() const;
+  // True where an argument or the result travels in xmm or x87 registers, or may (a format, a float in a list): without them such values are unreadable.
+  bool needs_vector_registers() const;
 
   struct Entered {
     std::vector<Argument> arguments;
     bool more_at_return = false;
+    std::vector<Value> before;  // old values of `inout` parameters; hand them to leave(), else only the new ones are shown
   };
   // `regs` as they stand at the function's first instruction, rsp at the return address.
-  Entered enter(const arch::Regs& regs, const Memory& memory) const;
+  Entered enter(const arch::Regs& regs, const Memory& memory, const arch::VectorRegs* vectors = nullptr) const;
 
   struct Returned {
     std::vector<Argument> arguments;
@@ -41,17 +55,15 @@ class CallDecoder {
   };
   // `entry` as given to enter(), `exit` at the return address. `memory` is the memory now; stack arguments are read where they lay at
   // entry only by enter(), which is why their bytes travel in `entry_stack` (at_entry().stack_bytes of them, or fewer).
-  Returned leave(const arch::Regs& entry, const arch::Regs& exit, const Memory& memory, std::span<const std::byte> entry_stack) const;
+  Returned leave(const arch::Regs& entry, const arch::Regs& exit, const Memory& memory, std::span<const std::byte> entry_stack,
+                 const Carried& carried = {}) const;
 
   // True where leave() gives no arguments: `entry` need not be kept.
-  bool all_at_entry() const { return all_at_entry_; }
+  bool all_at_entry() const;
 
  private:
-  std::shared_ptr<const proto::Prototype> prototype_;
-  Limits limits_;
-  agent::CapturePlan at_entry_;
-  agent::CapturePlan at_return_;
-  bool all_at_entry_ = true;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace rtrace::decode

@@ -27,7 +27,11 @@ struct Prototype {
   // Index of the first parameter printed at return (`+`, out, a length from the return value); params.size() where there is none.
   size_t first_at_return = 0;
   bool no_return = false;
+  std::shared_ptr<const TypeScope> scope;  // keeps alive the structs that its types refer to by name
   std::string origin;  // "custom.conf:1", for --explain
 };
+
+// "int open(path=string, flags=hex(int))", in ltrace's language.
+std::string spell(const Prototype& prototype);
 
 }  // namespace rtrace::proto

@@ -1,0 +1,120 @@
+// What a value is and how it is shown: the one type model behind ltrace's language, TOML and DWARF.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rtrace::proto {
+
+struct Type;
+using TypeRef = std::shared_ptr<const Type>;
+
+// How integers are shown. Holds for a type and all inside it until a nearer lens.
+enum class Lens : uint8_t { none, hex, octal, boolean, bit_vector, hide, guess };
+
+// How many elements an array, a string or a buffer has.
+struct Length {
+  enum class Kind : uint8_t {
+    unbounded,  // nothing but `zero` ends it
+    fixed,      // `value` elements
+    argument,   // argument `value`, counted from 1
+    member,     // member `value` of the enclosing struct, counted from 1
+    result,     // the return value
+  };
+  Kind kind = Kind::unbounded;
+  bool zero = false;  // ends before the first all-zero element; strings always do
+  uint64_t value = 0;
+  bool operator==(const Length&) const = default;
+};
+
+struct Member {
+  std::string name;  // empty where the source has none
+  TypeRef type;
+  uint64_t offset = 0;
+};
+
+struct Enumerator {
+  std::string name;
+  int64_t value = 0;
+};
+
+struct Type {
+  enum class Kind : uint8_t {
+    nothing,      // void
+    integer,      // `size`, `is_signed`
+    character,    // `size` bytes, shown as 'x'
+    floating,     // 4, 8, or 16 for long double
+    pointer,      // to `inner`; `addr`, `file` and function pointers point to nothing
+    array,        // of `inner`, `length`; as a parameter it decays to a pointer
+    structure,    // `members`
+    string,       // of `inner` characters (size 1, 2 or 4), `length`, ended by NUL; behind a pointer unless
+                  // `in_place`
+    format,       // a string whose conversions type the arguments after it
+    buffer,       // `length` bytes behind a pointer, zeros included
+    enumeration,  // `inner` is the integer, `enumerators`
+    flags,        // the same, or-ed
+    error,        // errno(inner): the result of a function that sets errno
+    descriptor,   // a file descriptor
+    named,        // a struct that was declared before it was defined: `target`
+  };
+
+  Kind kind = Kind::nothing;
+  Lens lens = Lens::none;
+  bool is_signed = false;
+  bool in_place = false;
+  uint64_t size =
+      0;  // of a value of this type as a struct's member or by-value argument; 0 where it is not known ahead
+  uint64_t align = 1;
+  TypeRef inner;
+  Length length;
+  std::vector<Member> members;
+  std::vector<Enumerator> enumerators;
+  std::string name;                  // typedef or C name; spell() prefers it
+  std::weak_ptr<const Type> target;  // weak, for these may form a circle; the TypeScope owns it
+};
+
+// A name table of types. Prototypes share ownership of the scope their types come from.
+struct TypeScope {
+  std::map<std::string, TypeRef, std::less<>> types;
+};
+
+TypeRef make_void();
+TypeRef make_integer(unsigned size, bool is_signed);
+TypeRef make_character();
+TypeRef make_float(unsigned size);
+TypeRef make_pointer(TypeRef pointee);
+TypeRef make_address();  // void*
+TypeRef make_array(TypeRef element, Length length);
+// Offsets by natural alignment (psABI 3.1.2).
+TypeRef make_structure(std::vector<Member> members);
+// As a compiler laid it out: the members' offsets are kept.
+TypeRef make_structure(std::vector<Member> members, uint64_t size, uint64_t align);
+TypeRef make_string(TypeRef character, Length length = {});
+// The characters themselves as a member of a struct (`char name[16]`).
+TypeRef make_string_in_place(TypeRef character, Length length);
+TypeRef make_format(TypeRef character, Length length = {});
+TypeRef make_buffer(Length length);
+TypeRef make_enumeration(TypeRef integer, std::vector<Enumerator> enumerators);
+TypeRef make_flags(TypeRef integer, std::vector<Enumerator> enumerators);
+TypeRef make_error(TypeRef result);
+TypeRef make_descriptor();
+// A reference to a struct that is not complete yet; `target` may be set once it is.
+std::shared_ptr<Type> make_named(std::string name);
+
+// The type with that lens on it, unless it has a nearer one.
+TypeRef with_lens(const TypeRef& type, Lens lens);
+TypeRef with_name(const TypeRef& type, std::string name);
+
+// The struct behind a `named` type, else the type itself; nullptr where it was never defined.
+TypeRef resolve(const TypeRef& type);
+
+// The canonical spelling in ltrace's language; names of typedefs are kept as they are.
+std::string spell(const Type& type);
+std::string spell(const Length& length);
+
+}  // namespace rtrace::proto

@@ -7,6 +7,8 @@
 // - A tail call (f jumps to g) enters g with f's identity: the two form a chain, and one return ends both, g first.
 // - When the same site is entered again with the same identity, the older frame was unwound (longjmp, an exception): it has no return. A
 //   program in which f tail-calls itself, directly or around a ring, through traced entries looks the same and is reported the same way.
+// - A left frame is taken for unwound when its identity is entered again, whatever the site: only a coroutine that is resumed inside it and
+//   then leaves it by a tail call could prove otherwise, and looks the same.
 // - Frames below the current stack pointer have been left. They are out of depth, but still able to return: they may be on another stack (a
 //   coroutine), or about to be resumed.
 #pragma once
@@ -15,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -55,9 +56,9 @@ class CallStack {
   // A traced function is entered. Frames that this proves dead are appended to `dead`, oldest first. The reference is good until the next call.
   Frame& enter(const FrameIdentity& identity, VirtAddr site, ProbeId probe, CallId call, Timestamp now, std::vector<Frame>& dead);
 
-  // A return site is reached. The frames that return now, newest first: none where it was no traced call's return, several for a chain of tail
-  // calls. Frames over the limit of left ones go to `dead`.
-  std::vector<Frame> leave(const FrameIdentity& identity, std::vector<Frame>& dead);
+  // A return site is reached. Appends the frames that return now to `returned`, newest first: none where it was no traced call's return, several for
+  // a chain of tail calls. Frames over the limit of left ones go to `dead`.
+  void leave(const FrameIdentity& identity, std::vector<Frame>& returned, std::vector<Frame>& dead);
 
   // Frames whose stack pointer is below are left behind from here on (an event shows where the stack ends now).
   void unwind_to(VirtAddr sp, std::vector<Frame>& dead);
@@ -66,19 +67,32 @@ class CallStack {
   std::vector<Frame> clear();
 
   size_t depth() const { return active_.size(); }
-  size_t size() const { return frames_.size(); }
+  size_t size() const { return active_.size() + left_.size(); }
   // The newest active frame, for signal handlers and backtraces.
-  const Frame* top() const;
+  const Frame* top() const { return active_.empty() ? nullptr : &active_.back().frame; }
 
  private:
-  using Iterator = std::list<Frame>::iterator;
-  void remove(Iterator frame);
-  void forget_left_over_limit(std::vector<Frame>& dead);
+  struct Entry {
+    Frame frame;
+    uint64_t age;  // counts up
+  };
+  struct IdentityHash {
+    size_t operator()(const FrameIdentity& identity) const noexcept;
+  };
+  using LeftList = std::list<Entry>;
 
-  std::list<Frame> frames_;          // by age, oldest first
-  std::vector<Iterator> active_;     // by age; those not left
-  std::list<Iterator> left_;         // by the time they were left
-  std::unordered_multimap<VirtAddr, Iterator> by_sp_;
+  template <typename Stays>
+  void leave_behind(Stays stays, std::vector<Frame>& dead);
+  void bury_active(size_t first, std::vector<Frame>& dead);
+  void bury_left(LeftList::iterator newest, std::vector<Frame>& dead);
+  LeftList::iterator oldest_of_chain(LeftList::iterator newest);
+
+  // By age. Stack pointers fall from one to the next; only the frames of one chain share theirs, and their whole identity.
+  std::vector<Entry> active_;
+  // By the time they were left. The frames of one chain lie side by side, and an identity has one chain at most, active or left.
+  LeftList left_;
+  std::unordered_map<FrameIdentity, LeftList::iterator, IdentityHash> left_index_;  // the newest of the chain
+  uint64_t next_age_ = 0;
 };
 
 }  // namespace rtrace::event

@@ -27,23 +27,29 @@ struct Requests {
 // The objects of one process in link-map order.
 using Objects = std::vector<elf::LoadedObject>;
 
-enum class Relocated : bool { no, yes };  // whether the dynamic linker has filled the GOT slots of `added` already
+enum class Relocated : bool {
+  no,
+  yes
+};  // whether the dynamic linker has filled the GOT slots of `added` already
 
-// The probe points that the requests ask for in `added`, a part of `objects` (all of it at start-up and attach). Call sites in `added` are matched
-// against what all objects define; -l also finds call sites in older objects whose symbol `added` implements. `memory` serves GOT slots: their values are used only
-// where they lie in an executable segment of an object.
-Plan make_plan(const Requests& requests, const Objects& objects, const Objects& added, const Memory& memory, Relocated relocated);
+// The probe points that the requests ask for in `added`, a part of `objects` (all of it at start-up and
+// attach). Call sites in `added` are matched against what all objects define; -l also finds call sites in
+// older objects whose symbol `added` implements. `memory` serves GOT slots: their values are used only where
+// they lie in an executable segment of an object.
+Plan make_plan(const Requests& requests, const Objects& objects, const Objects& added, const Memory& memory,
+               Relocated relocated);
 
-// The definition that a call from `caller` to `name` reaches by the dynamic linker's rule: first in link-map order within the caller's
-// namespace, the version respected. nullopt where no object defines it.
+// The definition that a call from `caller` to `name` reaches by the dynamic linker's rule: first in link-map
+// order within the caller's namespace, the version respected. nullopt where no object defines it.
 struct Definition {
   const elf::LoadedObject* object;
   elf::Symbol symbol;
 };
-std::optional<Definition> resolve(const Objects& objects, const elf::LoadedObject& caller, std::string_view name, std::string_view version);
+std::optional<Definition> resolve(const Objects& objects, const elf::LoadedObject& caller,
+                                  std::string_view name, std::string_view version);
 
-// For a request that matched nothing: the reason in words and the nearest names ("no mapped object defines `mysql_real_query`; the
-// nearest names are ..."). Complete sentences, no newline.
+// For a request that matched nothing: the reason in words and the nearest names ("no mapped object defines
+// `mysql_real_query`; the nearest names are ..."). Complete sentences, no newline.
 std::string explain_no_match(const Request& request, const Objects& objects);
 
 // For a probe that was armed but never hit: what the mapped objects import from that library instead

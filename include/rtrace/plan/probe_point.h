@@ -1,4 +1,5 @@
-// What the plan says about one place in one process's memory. Values: printed by --explain, compared by tests.
+// What the plan says about one place in one process's memory. Values: printed by --explain, compared by
+// tests.
 #pragma once
 
 #include <compare>
@@ -19,22 +20,26 @@ using RequestIndex = size_t;
 
 struct ProbePoint {
   ProbeKind kind = ProbeKind::entry;
-  VirtAddr address;                 // where the thread must be seen: a stub, a function's entry, or a `jmp *slot(%rip)`
-  elf::ObjectId object{};           // the object that maps the address
-  std::string name;                 // as it is printed: the symbol's name that the rule of aliases picks
-  std::vector<std::string> aliases; // the other names of the address
-  std::string library;              // printed after '@' for entries; empty for the main program's own
-  std::string caller;               // printed before "->" for call sites; empty where it is hidden
-  elf::ObjectId caller_object{};    // call sites: the object that calls
-  // Set where a call site has no stub that serves: the probe stands on the callee's entry, and counts only when the return address lies in the caller's executable
-  // segments, or when the thread came there over one of the caller's tail jumps.
+  VirtAddr address;  // where the thread must be seen: a stub, a function's entry, or a `jmp *slot(%rip)`
+  elf::ObjectId object{};            // the object that maps the address
+  std::string name;                  // as it is printed: the symbol's name that the rule of aliases picks
+  std::vector<std::string> aliases;  // the other names of the address
+  std::string library;               // printed after '@' for entries; empty for the main program's own
+  std::string caller;                // printed before "->" for call sites; empty where it is hidden
+  elf::ObjectId caller_object{};     // call sites: the object that calls
+  // Set where a call site has no stub that serves: the probe stands on the callee's entry, and counts only
+  // when the return address lies in the caller's executable segments, or when the thread came there over one
+  // of the caller's tail jumps.
   bool only_from_caller = false;
-  bool tail_jump = false;           // the address is a `jmp *slot(%rip)` of the caller, followed by the entry: one call
-  bool no_return = false;           // a `.cold` part: it is jumped to, and has no return of its own
-  bool clone = false;               // `.isra`, `.constprop`, `.part`: arguments are not what the prototype says ("~")
-  std::string prototype_object;     // SONAME or basename of the callee's object where it is known: prototypes are looked up under it
+  bool tail_jump =
+      false;  // the address is a `jmp *slot(%rip)` of the caller, followed by the entry: one call
+  bool no_return = false;  // a `.cold` part: it is jumped to, and has no return of its own
+  bool clone = false;      // `.isra`, `.constprop`, `.part`: arguments are not what the prototype says ("~")
+  std::string prototype_object;  // SONAME or basename of the callee's object where it is known: prototypes
+                                 // are looked up under it
   std::vector<RequestIndex> requests;
-  std::string reason;               // how this place was chosen, in words for --explain: "stub in .plt.sec", "callee's entry: no stub (-fno-plt)"
+  std::string reason;  // how this place was chosen, in words for --explain: "stub in .plt.sec", "callee's
+                       // entry: no stub (-fno-plt)"
 };
 
 // A match that gets no probe, or not yet.
@@ -47,7 +52,7 @@ struct Decline {
 };
 
 struct Plan {
-  std::vector<ProbePoint> points;   // by address, call sites before entries of the same address
+  std::vector<ProbePoint> points;  // by address, call sites before entries of the same address
   std::vector<Decline> declined;
 };
 

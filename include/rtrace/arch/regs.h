@@ -1,5 +1,5 @@
-// The general registers of a stopped x86-64 thread, with the names that the psABI gives their roles (System V ABI, AMD64 supplement,
-// 3.2.1 and 3.2.3).
+// The general registers of a stopped x86-64 thread, with the names that the psABI gives their roles (System V
+// ABI, AMD64 supplement, 3.2.1 and 3.2.3).
 #pragma once
 
 #include <sys/user.h>
@@ -29,6 +29,8 @@ inline constexpr uint8_t kInt3 = 0xcc;
 inline constexpr uint64_t kRedZone = 128;
 
 // The address of the int3 that stopped the thread: one byte before the pc that the stop shows.
-inline VirtAddr pc_at_breakpoint(const Regs& regs) { return regs.pc() - 1; }
+inline VirtAddr pc_at_breakpoint(const Regs& regs) {
+  return regs.pc() - 1;
+}
 
 }  // namespace rtrace::arch

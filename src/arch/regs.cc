@@ -1,0 +1,20 @@
+#include "rtrace/arch/regs.h"
+
+#include "rtrace/base/error.h"
+
+namespace rtrace::arch {
+
+uint64_t Regs::integer_argument(unsigned index) const {
+  CHECK(index < kIntegerArguments);
+  const uint64_t values[] = {raw.rdi, raw.rsi, raw.rdx, raw.rcx, raw.r8, raw.r9};
+  return values[index];
+}
+
+// syscall(2): r10 stands in for rcx, which the instruction itself overwrites.
+uint64_t Regs::syscall_argument(unsigned index) const {
+  CHECK(index < kIntegerArguments);
+  const uint64_t values[] = {raw.rdi, raw.rsi, raw.rdx, raw.r10, raw.r8, raw.r9};
+  return values[index];
+}
+
+}  // namespace rtrace::arch

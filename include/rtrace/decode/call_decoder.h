@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Carried {
   const arch::VectorRegs* vectors_at_entry = nullptr;  // of floating-point arguments printed at return
   const arch::VectorRegs* vectors_at_exit = nullptr;   // of a floating-point result
   const std::vector<Value>* before = nullptr;          // Entered::before
+  std::optional<int> error_number;                     // the thread's errno at the return, where needs_errno()
 };
 
 class CallDecoder {
@@ -36,15 +38,18 @@ class CallDecoder {
 
   // What memory the two functions below will ask for, so that it can be read in one go before the thread runs on. Where plan.deep is set they may ask for more:
   // then call them while the thread is stopped.
+  // Sources of at_return() that are registers or stack slots mean those at entry.
   const agent::CapturePlan& at_entry() const;
   const agent::CapturePlan& at_return() const;
   // True where an argument or the result travels in xmm or x87 registers, or may (a format, a float in a list): without them such values are unreadable.
   bool needs_vector_registers() const;
+  // True where the result has the errno lens; without Carried::error_number a failure shows the bare result.
+  bool needs_errno() const;
 
   struct Entered {
     std::vector<Argument> arguments;
     bool more_at_return = false;
-    std::vector<Value> before;  // old values of `inout` parameters; hand them to leave(), else only the new ones are shown
+    std::vector<Value> before;  // values as of entry of parameters printed later (`inout`, or `in` behind an `out`); hand them to leave(), else only the new ones are shown
   };
   // `regs` as they stand at the function's first instruction, rsp at the return address.
   Entered enter(const arch::Regs& regs, const Memory& memory, const arch::VectorRegs* vectors = nullptr) const;

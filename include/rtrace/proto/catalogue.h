@@ -6,29 +6,29 @@
 #include <string_view>
 #include <vector>
 
-#include "rtrace/proto/prototype.h"
+#include "rtrace/proto/parser.h"
 
 namespace rtrace::proto {
-
-// A line or key of a file that was skipped: "file:line: what, and what was expected".
-using Diagnostics = std::vector<std::string>;
 
 class Catalogue {
  public:
   Catalogue();
   ~Catalogue();
 
-  // A file given with -F, or every file of a folder: these apply to every object, the first that knows a function wins. Throws Error where the path cannot be read.
+  // A file given with -F, or every file of a folder: these apply to every object, the first that knows a
+  // function wins. Throws Error where the path cannot be read.
   void add(const std::string& path, Diagnostics& diagnostics);
-  // A folder with one file for each library (`libfoo.so.3.conf`, `libfoo.so.conf`, `.toml`), read when that library is first asked for.
-  // Folders added earlier win. A folder that does not exist is no error.
+  // A folder with one file for each library (`libfoo.so.3.conf`, `libfoo.so.conf`, `.toml`), read when that
+  // library is first asked for. Folders added earlier win. A folder that does not exist is no error.
   void add_folder(const std::string& path);
   // A file for every object, ranked behind all folders (/etc/ltrace.conf). Absent files are no error.
   void add_fallback(const std::string& path);
 
-  // The prototype of a function, by the precedence of spec 3.1; `object` is the callee's SONAME or basename, empty where it is not known. nullptr where nothing is known.
-  // Diagnostics of library files that this call has read first are appended.
-  std::shared_ptr<const Prototype> find(std::string_view function, std::string_view object, Diagnostics& diagnostics);
+  // The prototype of a function, by the precedence of spec 3.1; `object` is the callee's SONAME or basename,
+  // empty where it is not known. nullptr where nothing is known. Diagnostics of library files that this call
+  // has read first are appended.
+  std::shared_ptr<const Prototype> find(std::string_view function, std::string_view object,
+                                        Diagnostics& diagnostics);
 
  private:
   struct Impl;

@@ -24,11 +24,12 @@ struct Prototype {
   std::string name;
   TypeRef returns;
   std::vector<Param> params;
-  // Index of the first parameter printed at return (`+`, out, a length from the return value); params.size() where there is none.
+  // Index of the first parameter printed at return (`+`, out, a length from the return value); params.size()
+  // where there is none.
   size_t first_at_return = 0;
   bool no_return = false;
   std::shared_ptr<const TypeScope> scope;  // keeps alive the structs that its types refer to by name
-  std::string origin;  // "custom.conf:1", for --explain
+  std::string origin;                      // "custom.conf:1", for --explain
 };
 
 // "int open(path=string, flags=hex(int))", in ltrace's language.

@@ -1,0 +1,311 @@
+#include "grammar.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "rtrace/base/error.h"
+#include "rtrace/base/text.h"
+
+namespace rtrace::proto {
+namespace {
+
+constexpr unsigned kMaxDepth = 64;
+
+std::optional<Lens> lens_of(std::string_view word) {
+  static const std::map<std::string_view, Lens> kLenses = {
+      {"hex", Lens::hex},           {"oct", Lens::octal}, {"octal", Lens::octal}, {"bool", Lens::boolean},
+      {"bitvec", Lens::bit_vector}, {"hide", Lens::hide}, {"guess", Lens::guess},
+  };
+  auto found = kLenses.find(word);
+  return found == kLenses.end() ? std::nullopt : std::optional(found->second);
+}
+
+struct IntegerName {
+  unsigned size;
+  bool is_signed;
+};
+
+std::optional<IntegerName> integer_named(std::string_view word) {
+  static const std::map<std::string_view, IntegerName> kIntegers = {
+      {"short", {2, true}},    {"ushort", {2, false}}, {"int", {4, true}},        {"uint", {4, false}},
+      {"long", {8, true}},     {"ulong", {8, false}},  {"schar", {1, true}},      {"uchar", {1, false}},
+      {"int8", {1, true}},     {"uint8", {1, false}},  {"int16", {2, true}},      {"uint16", {2, false}},
+      {"int32", {4, true}},    {"uint32", {4, false}}, {"int64", {8, true}},      {"uint64", {8, false}},
+      {"longlong", {8, true}}, {"size", {8, false}},   {"ulonglong", {8, false}},
+  };
+  auto found = kIntegers.find(word);
+  return found == kIntegers.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool is_character_type(const Type& type) {
+  return type.kind == Type::Kind::character ||
+         (type.kind == Type::Kind::integer && (type.size == 1 || type.size == 2 || type.size == 4));
+}
+
+// "string3", "format0": the digits, where `word` is `stem` followed by nothing else.
+std::optional<uint64_t> legacy_argument(std::string_view word, std::string_view stem) {
+  if (!word.starts_with(stem) || word.size() == stem.size()) return std::nullopt;
+  std::string_view digits = word.substr(stem.size());
+  if (!std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    return std::nullopt;
+  return parse_number(digits);
+}
+
+Length argument_length(uint64_t number) {
+  return number == 0 ? Length{Length::Kind::result, false, 0} : Length{Length::Kind::argument, false, number};
+}
+
+}  // namespace
+
+void Grammar::unexpected(std::string_view expected) const {
+  throw Error::make("unexpected {}, expected {}", peek().quoted(), expected);
+}
+
+void Grammar::expect(char mark) {
+  if (!peek().is(mark)) unexpected(fmt::format("'{}'", mark));
+  take();
+}
+
+std::string_view Grammar::expect_word(std::string_view what) {
+  if (peek().kind != Token::Kind::word) unexpected(what);
+  return take().spelling;
+}
+
+TypeRef Grammar::lens() {
+  auto lens = peek().kind == Token::Kind::word ? lens_of(peek().spelling) : std::nullopt;
+  if (!lens || (*lens == Lens::octal && !peek_second().is('('))) return type();
+  take();
+  expect('(');
+  TypeRef inner = complete_lens("a type inside the lens");
+  expect(')');
+  return with_lens(inner, *lens);
+}
+
+TypeRef Grammar::complete_lens(std::string_view what) {
+  TypeRef result = lens();
+  if (result->kind == Type::Kind::named)
+    throw Error::make("struct '{}' is not defined yet, expected {} that is complete, or a pointer",
+                      result->name, what);
+  if (result->kind == Type::Kind::nothing) throw Error::make("unexpected 'void', expected {}", what);
+  return result;
+}
+
+TypeRef Grammar::type() {
+  const unsigned outer_depth = depth_;
+  if (++depth_ > kMaxDepth) throw Error::make("types nested deeper than {}, expected fewer", kMaxDepth);
+  TypeRef result = base();
+  while (peek().is('*')) {
+    take();
+    if (++depth_ > kMaxDepth) throw Error::make("types nested deeper than {}, expected fewer", kMaxDepth);
+    result = make_pointer(std::move(result));
+  }
+  depth_ = outer_depth;
+  return result;
+}
+
+TypeRef Grammar::base() {
+  if (peek().kind != Token::Kind::word) unexpected("a type");
+  std::string_view word = peek().spelling;
+  if (TypeRef known = lookup_(word)) {
+    take();
+    return known;
+  }
+  TypeRef result = builtin(word);
+  if (result == nullptr) {
+    throw Error::make("unknown type {}, expected a type or the name of a typedef", peek().quoted());
+  }
+  return result;
+}
+
+TypeRef Grammar::builtin(std::string_view word) {
+  auto simple = [this](TypeRef type) {
+    take();
+    return type;
+  };
+  if (auto integer = integer_named(word)) return simple(make_integer(integer->size, integer->is_signed));
+  if (word == "void") return simple(make_void());
+  if (word == "char") return simple(make_character());
+  if (word == "float") return simple(make_float(4));
+  if (word == "double") return simple(make_float(8));
+  if (word == "longdouble") return simple(make_float(16));
+  if (word == "addr" || word == "file") return simple(make_address());
+  if (word == "fd") return simple(make_descriptor());
+  if (word == "oct" || word == "octal") return simple(with_lens(make_integer(4, false), Lens::octal));
+  if (word == "errno") return error();
+  if (word == "array") return array();
+  if (word == "struct") return structure();
+  if (word == "enum") return enumerators(Type::Kind::enumeration);
+  if (word == "flags") return enumerators(Type::Kind::flags);
+  if (word == "buffer") {
+    take();
+    return make_buffer(bracketed_length());
+  }
+  if (word.starts_with("string") || word.starts_with("format")) return string(word);
+  return nullptr;
+}
+
+TypeRef Grammar::error() {
+  take();
+  if (!peek().is('(')) return make_error(make_integer(4, true));
+  take();
+  TypeRef inner = complete_lens("an integer or a pointer");
+  expect(')');
+  return make_error(inner);
+}
+
+TypeRef Grammar::array() {
+  take();
+  expect('(');
+  TypeRef element = complete_lens("an element type");
+  expect(',');
+  Length count = length();
+  expect(')');
+  return make_array(element, count);
+}
+
+TypeRef Grammar::structure() {
+  take();
+  expect('(');
+  uint64_t outer_highest = std::exchange(highest_element_, 0);
+  ++structs_;
+  std::vector<Member> members;
+  while (!peek().is(')')) {
+    if (!members.empty()) expect(',');
+    Member member;
+    if (peek().kind == Token::Kind::word && peek_second().is('=')) {
+      member.name = take().spelling;
+      take();
+    }
+    member.type = complete_lens("a member");
+    members.push_back(std::move(member));
+  }
+  take();
+  --structs_;
+  if (highest_element_ > members.size())
+    throw Error::make("'elt{}' in a struct of {} members, expected one of them", highest_element_,
+                      members.size());
+  highest_element_ = outer_highest;
+  return make_structure(std::move(members));
+}
+
+TypeRef Grammar::string_of(Type::Kind kind, Length length) const {
+  return kind == Type::Kind::format ? make_format(make_character(), length)
+                                    : make_string(make_character(), length);
+}
+
+TypeRef Grammar::string(std::string_view word) {
+  Type::Kind kind = word.starts_with("format") ? Type::Kind::format : Type::Kind::string;
+  std::string_view stem = kind == Type::Kind::format ? "format" : "string";
+  if (auto number = legacy_argument(word, stem)) {
+    take();
+    return string_of(kind, argument_length(*number));
+  }
+  if (word != stem) return nullptr;
+  take();
+  if (peek().is('[')) return string_of(kind, bracketed_length());
+  if (peek().is('(')) return string_of_type(kind);
+  return string_of(kind, {});
+}
+
+// string(char), string(char*), string(array(char, 8)) inside a struct, string(array(char, arg2)*): what is
+// shown is the text; the inner type says where it is and how wide its characters are.
+TypeRef Grammar::string_of_type(Type::Kind kind) {
+  expect('(');
+  TypeRef inner = complete_lens("a character, array or pointer type");
+  expect(')');
+  bool in_place = inner->kind == Type::Kind::array && kind == Type::Kind::string;
+  if (inner->kind == Type::Kind::pointer) inner = inner->inner;
+  Length length;
+  if (inner->kind == Type::Kind::array) {
+    length = inner->length;
+    inner = inner->inner;
+  }
+  if (!is_character_type(*inner))
+    throw Error::make("'{}' as characters, expected an integer type of 1, 2 or 4 bytes", spell(*inner));
+  length.zero = false;
+  if (in_place) return make_string_in_place(inner, length);
+  return kind == Type::Kind::format ? make_format(inner, length) : make_string(inner, length);
+}
+
+TypeRef Grammar::enumerators(Type::Kind kind) {
+  take();
+  TypeRef integer = make_integer(4, kind == Type::Kind::enumeration);
+  if (peek().is('[')) {
+    take();
+    integer = type();
+    if (integer->kind != Type::Kind::integer && integer->kind != Type::Kind::character)
+      throw Error::make("'{}' for an enumeration, expected an integer type", spell(*integer));
+    expect(']');
+  }
+  expect('(');
+  std::vector<Enumerator> entries;
+  int64_t next = 0;
+  do {
+    if (!entries.empty()) take();
+    Enumerator entry{std::string(expect_word("a key")), next};
+    if (peek().is('=')) {
+      take();
+      entry.value = enumerator_value();
+    } else if (kind == Type::Kind::flags) {
+      unexpected("'='");
+    }
+    next = static_cast<int64_t>(static_cast<uint64_t>(entry.value) + 1);
+    entries.push_back(std::move(entry));
+  } while (peek().is(','));
+  expect(')');
+  return kind == Type::Kind::flags ? make_flags(integer, std::move(entries))
+                                   : make_enumeration(integer, std::move(entries));
+}
+
+int64_t Grammar::enumerator_value() {
+  bool negative = peek().is('-');
+  if (negative || peek().is('+')) take();
+  if (peek().kind != Token::Kind::number) unexpected("a number");
+  uint64_t value = take().number;
+  return static_cast<int64_t>(negative ? ~value + 1 : value);
+}
+
+Length Grammar::bracketed_length() {
+  expect('[');
+  Length result = length();
+  expect(']');
+  return result;
+}
+
+Length Grammar::length() {
+  constexpr std::string_view kExpected = "a length: a number, argN, eltN, retval or zero";
+  if (peek().kind == Token::Kind::number) return {Length::Kind::fixed, false, take().number};
+  if (peek().kind != Token::Kind::word) unexpected(kExpected);
+  std::string_view word = peek().spelling;
+  if (word == "retval") {
+    take();
+    return {Length::Kind::result, false, 0};
+  }
+  if (word == "zero") {
+    take();
+    Length bound;
+    if (peek().is('(')) {
+      if (++depth_ > kMaxDepth) throw Error::make("lengths nested deeper than {}, expected fewer", kMaxDepth);
+      take();
+      bound = length();
+      expect(')');
+      --depth_;
+    }
+    bound.zero = true;
+    return bound;
+  }
+  if (auto number = legacy_argument(word, "arg")) {
+    take();
+    return argument_length(*number);
+  }
+  auto element = legacy_argument(word, "elt");
+  if (!element || *element == 0) unexpected(kExpected);
+  if (structs_ == 0) unexpected("a length that is no member's, for there is no enclosing struct");
+  highest_element_ = std::max(highest_element_, *element);
+  take();
+  return {Length::Kind::member, false, *element};
+}
+
+}  // namespace rtrace::proto

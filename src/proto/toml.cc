@@ -1,0 +1,236 @@
+// TOML: the types inside it are strings in the other language, so that the two can never drift apart.
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include <set>
+#include <utility>
+
+#include "grammar.h"
+#include "rtrace/base/error.h"
+#include "rtrace/proto/parser.h"
+
+namespace rtrace::proto {
+namespace {
+
+class TomlReader {
+ public:
+  TomlReader(const std::string& file, const Importer& import, Diagnostics& diagnostics)
+      : file_(file), import_(import), diagnostics_(diagnostics) {}
+
+  ParsedFile read(std::string_view text) {
+    toml::parse_result result = toml::parse(text, file_);
+    if (!result) {
+      // toml++ gives no table for a broken file. What stands before the line of the error is whole, and still
+      // counts.
+      auto line = result.error().source().begin.line;
+      report(line,
+             std::string(result.error().description()) + ", expected TOML; the rest of the file is skipped");
+      result = toml::parse(text.substr(0, start_of_line(text, line)), file_);
+      if (!result) return std::move(parsed_);
+    }
+    read_root(result.table());
+    return std::move(parsed_);
+  }
+
+ private:
+  static size_t start_of_line(std::string_view text, unsigned line) {
+    size_t start = 0;
+    for (; line > 1; --line) {
+      size_t end = text.find('\n', start);
+      if (end == std::string_view::npos) break;
+      start = end + 1;
+    }
+    return start;
+  }
+
+  std::string place(unsigned line) const { return fmt::format("{}:{}", file_, line); }
+  void report(unsigned line, const std::string& what) { diagnostics_.push_back(place(line) + ": " + what); }
+  static unsigned line_of(const toml::node& node) { return node.source().begin.line; }
+
+  // Runs what reads one key; what it throws is said, and the next key is read.
+  template <typename Action>
+  void guarded(const toml::node& node, Action action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      report(line_of(node), error.what());
+    }
+  }
+
+  static std::string string_of(const toml::node& node, std::string_view what) {
+    const auto* value = node.as_string();
+    if (value == nullptr) throw Error::make("{} is no string, expected one", what);
+    return value->get();
+  }
+
+  static const toml::table& table_of(const toml::node& node, std::string_view what) {
+    const auto* value = node.as_table();
+    if (value == nullptr) throw Error::make("{} is no table, expected one", what);
+    return *value;
+  }
+
+  void read_root(const toml::table& root) {
+    // Types before functions, imports before both, whatever their order in the file.
+    static constexpr std::string_view kOrder[] = {"import", "library", "types", "functions"};
+    for (auto&& [key, node] : root) {
+      if (std::find(std::begin(kOrder), std::end(kOrder), key.str()) == std::end(kOrder))
+        report(line_of(node),
+               fmt::format("unknown key '{}', expected import, library, types or functions", key.str()));
+    }
+    if (const auto* node = root.get("import")) guarded(*node, [&] { read_imports(*node); });
+    if (const auto* node = root.get("library"))
+      guarded(*node, [&] { read_library(table_of(*node, "library")); });
+    if (const auto* node = root.get("types")) guarded(*node, [&] { read_types(table_of(*node, "types")); });
+    if (const auto* node = root.get("functions"))
+      guarded(*node, [&] { read_functions(table_of(*node, "functions")); });
+  }
+
+  void read_imports(const toml::node& node) {
+    const auto* names = node.as_array();
+    if (names == nullptr) throw Error("import is no array, expected one of names");
+    for (const toml::node& entry : *names) {
+      guarded(entry, [&] {
+        std::string name = string_of(entry, "import");
+        auto other = import_ ? import_(name) : nullptr;
+        if (other == nullptr)
+          throw Error::make("cannot import \"{}\", expected a prototype file of that name", name);
+        parsed_.scope->types.insert(other->scope->types.begin(), other->scope->types.end());
+        parsed_.functions.insert(other->functions.begin(), other->functions.end());
+      });
+    }
+  }
+
+  void read_library(const toml::table& library) {
+    for (auto&& [key, node] : library) {
+      guarded(node, [&, &key_ref = key, &node_ref = node] {
+        if (key_ref.str() != "soname") throw Error::make("unknown key '{}', expected soname", key_ref.str());
+        parsed_.soname = string_of(node_ref, "soname");
+      });
+    }
+  }
+
+  void read_types(const toml::table& types) {
+    types_ = &types;
+    for (auto&& [key, node] : types) {
+      guarded(node, [&, &key_ref = key] { find(key_ref.str()); });
+    }
+  }
+
+  // Entries may refer to each other in any order: a name is read when it is first asked for. One that is
+  // asked for while it is being read becomes a reference, which only a pointer may hold.
+  TypeRef find(std::string_view name) {
+    auto known = parsed_.scope->types.find(name);
+    if (known != parsed_.scope->types.end()) return known->second;
+    const toml::node* node = types_ == nullptr ? nullptr : types_->get(name);
+    if (node == nullptr || failed_.contains(name)) return nullptr;
+    std::string key(name);
+    auto forward = make_named(key);
+    parsed_.scope->types.emplace(key, forward);
+    try {
+      TypeRef type = with_name(read_lens(string_of(*node, key)), key);
+      if (type->kind == Type::Kind::named)
+        throw Error::make("type '{}' is made of itself, expected a struct or a pointer between", key);
+      forward->target = type;
+      return parsed_.scope->types[key] = type;
+    } catch (const Error& error) {
+      parsed_.scope->types.erase(key);
+      failed_.insert(key);
+      report(line_of(*node), error.what());
+      return nullptr;
+    }
+  }
+
+  TypeRef read_lens(const std::string& text) {
+    Lookup lookup = [this](std::string_view name) { return find(name); };
+    Grammar grammar(text, lookup);
+    TypeRef type = grammar.lens();
+    if (grammar.peek().kind != Token::Kind::end) grammar.unexpected("the end of the type");
+    return type;
+  }
+
+  void read_functions(const toml::table& functions) {
+    for (auto&& [key, node] : functions) {
+      guarded(node, [&, &key_ref = key, &node_ref = node] {
+        std::string name(key_ref.str());
+        auto prototype =
+            std::make_shared<Prototype>(node_ref.is_table() ? long_form(name, *node_ref.as_table())
+                                                            : short_form(name, string_of(node_ref, name)));
+        prototype->origin = place(line_of(node_ref));
+        prototype->scope = parsed_.scope;
+        parsed_.functions.insert_or_assign(name, prototype);
+      });
+    }
+  }
+
+  // "int(MYSQL, string)": the other language's prototype without its name, which may be no identifier (C++
+  // symbols, versions).
+  Prototype short_form(const std::string& name, const std::string& text) {
+    Lookup lookup = [this](std::string_view word) { return find(word); };
+    Grammar grammar(text, lookup);
+    return grammar.nameless_prototype(name);
+  }
+
+  Prototype long_form(const std::string& name, const toml::table& table) {
+    Prototype prototype;
+    prototype.name = name;
+    prototype.returns = make_void();
+    for (auto&& [key, node] : table) {
+      if (key.str() == "returns")
+        read_returns(prototype, string_of(node, "returns"));
+      else if (key.str() == "args")
+        read_args(prototype, node);
+      else
+        throw Error::make("unknown key '{}', expected returns or args", key.str());
+    }
+    complete(prototype);
+    return prototype;
+  }
+
+  void read_returns(Prototype& prototype, const std::string& text) {
+    prototype.no_return = text == "noreturn";
+    if (!prototype.no_return) prototype.returns = read_lens(text);
+  }
+
+  void read_args(Prototype& prototype, const toml::node& node) {
+    const auto* entries = node.as_array();
+    if (entries == nullptr) throw Error("args is no array, expected one of { name, type }");
+    for (const toml::node& entry : *entries) prototype.params.push_back(read_arg(entry));
+  }
+
+  Param read_arg(const toml::node& node) {
+    std::string name, type;
+    if (node.is_string()) {
+      type = node.as_string()->get();
+    } else {
+      for (auto&& [key, value] : table_of(node, "an argument")) {
+        if (key.str() == "name")
+          name = string_of(value, "name");
+        else if (key.str() == "type")
+          type = string_of(value, "type");
+        else
+          throw Error::make("unknown key '{}', expected name or type", key.str());
+      }
+    }
+    Lookup lookup = [this](std::string_view word) { return find(word); };
+    Grammar grammar(type, lookup);
+    Param param = grammar.whole_param();
+    if (!name.empty()) param.name = std::move(name);
+    return param;
+  }
+
+  const std::string& file_;
+  const Importer& import_;
+  Diagnostics& diagnostics_;
+  ParsedFile parsed_;
+  const toml::table* types_ = nullptr;
+  std::set<std::string, std::less<>> failed_;
+};
+
+}  // namespace
+
+ParsedFile parse_toml(std::string_view text, const std::string& file, const Importer& import,
+                      Diagnostics& diagnostics) {
+  return TomlReader(file, import, diagnostics).read(text);
+}
+
+}  // namespace rtrace::proto

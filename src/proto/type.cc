@@ -1,0 +1,166 @@
+#include "rtrace/proto/type.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rtrace::proto {
+namespace {
+
+constexpr uint64_t kPointerSize = 8;
+
+std::shared_ptr<Type> make(Type::Kind kind, uint64_t size) {
+  auto type = std::make_shared<Type>();
+  type->kind = kind;
+  type->size = size;
+  type->align = std::max<uint64_t>(size, 1);
+  return type;
+}
+
+std::shared_ptr<Type> make_with_inner(Type::Kind kind, uint64_t size, TypeRef inner) {
+  auto type = make(kind, size);
+  type->inner = std::move(inner);
+  return type;
+}
+
+uint64_t align_up(uint64_t value, uint64_t align) {
+  return (value + align - 1) / align * align;
+}
+
+}  // namespace
+
+TypeRef make_void() {
+  return make(Type::Kind::nothing, 0);
+}
+
+TypeRef make_integer(unsigned size, bool is_signed) {
+  auto type = make(Type::Kind::integer, size);
+  type->is_signed = is_signed;
+  return type;
+}
+
+TypeRef make_character() {
+  auto type = make(Type::Kind::character, 1);
+  type->is_signed = true;
+  return type;
+}
+
+TypeRef make_float(unsigned size) {
+  return make(Type::Kind::floating, size);
+}
+
+TypeRef make_pointer(TypeRef pointee) {
+  return make_with_inner(Type::Kind::pointer, kPointerSize, std::move(pointee));
+}
+
+TypeRef make_address() {
+  return make_pointer(make_void());
+}
+
+TypeRef make_array(TypeRef element, Length length) {
+  auto type = make_with_inner(Type::Kind::array, 0, std::move(element));
+  type->align = type->inner->align;
+  type->length = length;
+  // A product that wraps would give a small size to a huge array; such an array has no size anyone can use.
+  if (length.kind == Length::Kind::fixed &&
+      !__builtin_mul_overflow(length.value, type->inner->size, &type->size))
+    return type;
+  type->size = 0;
+  return type;
+}
+
+TypeRef make_structure(std::vector<Member> members) {
+  uint64_t end = 0;
+  uint64_t align = 1;
+  for (Member& member : members) {
+    member.offset = align_up(end, member.type->align);
+    end = member.offset + member.type->size;
+    align = std::max(align, member.type->align);
+  }
+  return make_structure(std::move(members), align_up(end, align), align);
+}
+
+TypeRef make_structure(std::vector<Member> members, uint64_t size, uint64_t align) {
+  auto type = make(Type::Kind::structure, size);
+  type->align = std::max<uint64_t>(align, 1);
+  type->members = std::move(members);
+  return type;
+}
+
+TypeRef make_string(TypeRef character, Length length) {
+  auto type = make_with_inner(Type::Kind::string, kPointerSize, std::move(character));
+  type->length = length;
+  return type;
+}
+
+TypeRef make_string_in_place(TypeRef character, Length length) {
+  TypeRef array = make_array(character, length);
+  auto type = make_with_inner(Type::Kind::string, array->size, std::move(character));
+  type->align = array->align;
+  type->length = length;
+  type->in_place = true;
+  return type;
+}
+
+TypeRef make_format(TypeRef character, Length length) {
+  auto type = make_with_inner(Type::Kind::format, kPointerSize, std::move(character));
+  type->length = length;
+  return type;
+}
+
+TypeRef make_buffer(Length length) {
+  auto type = make(Type::Kind::buffer, kPointerSize);
+  type->length = length;
+  return type;
+}
+
+TypeRef make_enumeration(TypeRef integer, std::vector<Enumerator> enumerators) {
+  auto type = make_with_inner(Type::Kind::enumeration, integer->size, integer);
+  type->is_signed = integer->is_signed;
+  type->enumerators = std::move(enumerators);
+  return type;
+}
+
+TypeRef make_flags(TypeRef integer, std::vector<Enumerator> enumerators) {
+  auto type = make_with_inner(Type::Kind::flags, integer->size, integer);
+  type->enumerators = std::move(enumerators);
+  return type;
+}
+
+TypeRef make_error(TypeRef result) {
+  auto type = make_with_inner(Type::Kind::error, result->size, result);
+  type->align = result->align;
+  return type;
+}
+
+TypeRef make_descriptor() {
+  auto type = make(Type::Kind::descriptor, 4);
+  type->is_signed = true;
+  return type;
+}
+
+std::shared_ptr<Type> make_named(std::string name) {
+  auto type = make(Type::Kind::named, 0);
+  type->name = std::move(name);
+  return type;
+}
+
+TypeRef with_lens(const TypeRef& type, Lens lens) {
+  if (type->lens != Lens::none) return type;
+  auto copy = std::make_shared<Type>(*type);
+  copy->lens = lens;
+  // The typedef's name would hide the lens from spell().
+  if (copy->kind != Type::Kind::named) copy->name.clear();
+  return copy;
+}
+
+TypeRef with_name(const TypeRef& type, std::string name) {
+  auto copy = std::make_shared<Type>(*type);
+  copy->name = std::move(name);
+  return copy;
+}
+
+TypeRef resolve(const TypeRef& type) {
+  return type->kind == Type::Kind::named ? type->target.lock() : type;
+}
+
+}  // namespace rtrace::proto

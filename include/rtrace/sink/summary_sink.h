@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "rtrace/sink/sink.h"
@@ -27,18 +28,24 @@ struct SummaryTable {
 
 class SummarySink : public Sink {
  public:
-  // `table` is zeroed memory. Names are printed demangled where asked.
+  // `table` is zeroed memory, and this is its only writer; who reads it at the same time sees rows whole but for their latest calls. Names are printed demangled where asked.
   SummarySink(SummaryTable& table, bool demangle);
   void take(const decode::Record& record) override;
   void finish() override {}
 
  private:
+  SummaryRow* row_of(const decode::ProbeLabel& label);
+  SummaryRow* new_row(const decode::ProbeLabel& label);
+
   SummaryTable& table_;
   bool demangle_;
-  std::unordered_map<const decode::ProbeLabel*, SummaryRow*> rows_;
+  std::unordered_map<const decode::ProbeLabel*, SummaryRow*> rows_;  // nullptr where none was free
+  // By name, object and kind: an object that is loaded again brings new labels, and its functions keep their rows.
+  std::map<std::tuple<std::string, std::string, bool>, SummaryRow*> by_name_;
 };
 
-// The table in ltrace's shape, sorted by time, with its last line `100.00 ... total`. Calls still open count as calls.
+// The table in ltrace's shape, sorted by time, with its last line `100.00 ... total`. Calls that never returned count as calls, but not in
+// usecs/call. Calls that found no row are one row, `(others)`.
 std::string render_summary(const SummaryTable& table);
 
 }  // namespace rtrace::sink

@@ -1,11 +1,14 @@
 // The text format (man page: OUTPUT). One stream, at most one call open in it.
+//
+// A call is printed up to its last argument when it is entered, without the end of the line; its return completes the line, or, where
+// anything else had to be printed in between, comes as a `<... name resumed>` line of its own.
+//
+// Lines that the man page's list does not show:
+//   --- 17 calls lost: output could not keep up ---
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <set>
-#include <string>
-#include <unordered_map>
+#include <memory>
 
 #include "rtrace/sink/sink.h"
 
@@ -16,7 +19,7 @@ enum class TimeStyle : uint8_t { none, relative, clock, clock_us, epoch_us, epoc
 struct TextOptions {
   unsigned align = 50;            // -a: `= ` begins at column align-1 (0-based: the blank before it is column align-2)
   TimeStyle time = TimeStyle::none;
-  bool return_address = false;    // -i
+  bool return_address = false;    // -i; of calls only, other lines have none
   unsigned indent = 0;            // -n
   bool duration = false;          // -T
   bool signals = true;            // off: -b
@@ -24,19 +27,21 @@ struct TextOptions {
   bool exits = true;              // off: -qq
   // When `[pid N]` is printed: from the second task on, or always (attach to several; then the first line already has it).
   bool always_pid = false;
-  decode::RenderOptions render;
+  decode::RenderOptions render;   // max_line bounds what a line shows of a call's arguments and result
 };
 
 class TextSink : public Sink {
  public:
+  // `output` outlives the sink and gets one write for each record that prints.
   TextSink(Output& output, TextOptions options);
+  ~TextSink() override;
   void take(const decode::Record& record) override;
+  // A call that is still open is closed as unfinished.
   void finish() override;
 
  private:
-  // Designed by the implementation.
   struct Impl;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace rtrace::sink

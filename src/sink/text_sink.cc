@@ -1,0 +1,268 @@
+#include "rtrace/sink/text_sink.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include "digits.h"
+#include "names.h"
+#include "stamper.h"
+
+namespace rtrace::sink {
+namespace {
+
+// However long the arguments were, a number or an address as the result is still shown.
+constexpr size_t kLeastForResult = 64;
+
+// Columns that a terminal gives the text: bytes, but for the continuation bytes of UTF-8.
+size_t columns(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+void cut(std::string& text, size_t size) {
+  while (size > 0 && (text[size] & 0xc0) == 0x80) --size;
+  text.resize(size);
+  text += "...";
+}
+
+}  // namespace
+
+struct TextSink::Impl {
+  // What a later line of a call needs to know of its earlier one.
+  struct Begun {
+    event::CallId call{};
+    VirtAddr return_address;
+    size_t rendered = 0;  // bytes of arguments
+    bool more_at_return = false;
+  };
+  struct Open : Begun {
+    size_t column = 0;
+  };
+
+  Impl(Output& where, TextOptions what) : output(where), options(what), stamper(what.time) {}
+
+  void operator()(const decode::CallEntered& call);
+  void operator()(const decode::CallReturned& call);
+  void operator()(const decode::CallAbandoned& call);
+  void operator()(const decode::SignalDelivered& signal);
+  void operator()(const decode::Executed&);
+  void operator()(const decode::ThreadStarted&) { several_tasks = true; }
+  void operator()(const decode::Forked&) { several_tasks = true; }
+  void operator()(const decode::Exited& exit);
+  void operator()(const decode::Killed& death);
+  void operator()(const decode::Loaded&) {}
+  void operator()(const decode::Unloaded&) {}
+  void operator()(const decode::Lost& loss);
+
+  void note_task(event::TraceeId who);
+  void flush();
+  void close_open();
+  void begin_line();
+  void begin_call_line(VirtAddr return_address, unsigned depth);
+  Begun begin_resumed_line(event::CallId call, const decode::ProbeLabel& label, unsigned depth);
+  void append_arguments(std::span<const decode::Argument> arguments, size_t& rendered);
+  bool append_bounded(const decode::Value& value, size_t room);
+  void append_pad();
+  const std::string& text_of(const decode::ProbeLabel& label);
+
+  Output& output;
+  const TextOptions options;
+  Stamper stamper;
+  std::string out;           // what this record prints
+  size_t line_start = 0;     // in `out`, of the line being built
+  size_t column_before = 0;  // columns of that line that earlier records have printed
+  const decode::Header* header = nullptr;
+  std::optional<event::TraceeId> first_task;
+  bool several_tasks = false;
+  std::optional<Open> open;
+  std::unordered_map<event::CallId, Begun> suspended;  // only calls whose later line needs it
+  std::unordered_map<const decode::ProbeLabel*, std::string> labels;
+};
+
+void TextSink::Impl::note_task(event::TraceeId who) {
+  if (several_tasks) return;
+  if (!first_task) first_task = who;
+  several_tasks = options.always_pid || *first_task != who;
+}
+
+void TextSink::Impl::flush() {
+  if (!out.empty()) output.write(out);
+  out.clear();
+  line_start = column_before = 0;
+}
+
+void TextSink::Impl::close_open() {
+  if (!open) return;
+  out += " <unfinished ...>\n";
+  if (options.return_address || open->more_at_return) suspended.insert_or_assign(open->call, *open);
+  open.reset();
+}
+
+void TextSink::Impl::begin_line() {
+  close_open();
+  line_start = out.size();
+  column_before = 0;
+  if (several_tasks) {
+    out += "[pid ";
+    append_number(out, static_cast<uint64_t>(header->who.tid));
+    out += "] ";
+  }
+  stamper.append(out, header->time);
+}
+
+void TextSink::Impl::begin_call_line(VirtAddr return_address, unsigned depth) {
+  begin_line();
+  if (options.return_address) fmt::format_to(std::back_inserter(out), "[{}] ", return_address);
+  out.append(size_t{options.indent} * depth, ' ');
+}
+
+TextSink::Impl::Begun TextSink::Impl::begin_resumed_line(event::CallId call, const decode::ProbeLabel& label,
+                                                         unsigned depth) {
+  close_open();
+  Begun begun;
+  if (auto node = suspended.extract(call)) begun = node.mapped();
+  begin_call_line(begun.return_address, depth);
+  out += "<... ";
+  out += text_of(label);
+  out += " resumed> ";
+  return begun;
+}
+
+// Appends the value, cut after `room` bytes; false where it was.
+bool TextSink::Impl::append_bounded(const decode::Value& value, size_t room) {
+  size_t start = out.size();
+  decode::append_text(out, value, options.render);
+  if (out.size() - start <= room) return true;
+  cut(out, start + room);
+  return false;
+}
+
+// `rendered` is what this call's line has had so far, and is brought up to date. Nothing follows an argument
+// that was cut.
+void TextSink::Impl::append_arguments(std::span<const decode::Argument> arguments, size_t& rendered) {
+  size_t start = out.size();
+  bool separate = open && open->rendered > 0;
+  auto used = [&] { return rendered + (out.size() - start); };
+  for (const decode::Argument& argument : arguments) {
+    if (argument.value.kind == decode::Value::Kind::hidden) continue;
+    if (used() > options.render.max_line) break;
+    if (separate) out += ", ";
+    separate = true;
+    if (!append_bounded(argument.value, options.render.max_line - std::min(used(), options.render.max_line))) break;
+  }
+  rendered += out.size() - start;
+}
+
+void TextSink::Impl::append_pad() {
+  out += ") ";
+  size_t column = column_before + columns(std::string_view(out).substr(line_start));
+  if (column + 1 < options.align) out.append(options.align - 1 - column, ' ');
+  out += "= ";
+}
+
+const std::string& TextSink::Impl::text_of(const decode::ProbeLabel& label) {
+  std::string& text = labels[&label];
+  if (text.empty()) text = printable_label(label, options.demangle, options.render.utf8);
+  return text;
+}
+
+void TextSink::Impl::operator()(const decode::CallEntered& call) {
+  begin_call_line(call.return_address, call.depth);
+  out += text_of(*call.label);
+  out += '(';
+  Open begun{{call.call, call.return_address, 0, call.more_at_return}, 0};
+  append_arguments(call.arguments, begun.rendered);
+  if (call.unseen_return) {
+    append_pad();
+    out += "?\n";
+    return;
+  }
+  begun.column = columns(std::string_view(out).substr(line_start));
+  open = begun;
+}
+
+void TextSink::Impl::operator()(const decode::CallReturned& call) {
+  Begun begun;
+  if (open && open->call == call.call) {
+    column_before = open->column;
+    begun = *open;
+  } else {
+    begun = begin_resumed_line(call.call, *call.label, call.depth);
+  }
+  append_arguments(call.arguments, begun.rendered);
+  open.reset();
+  append_pad();
+  size_t room = options.render.max_line - std::min(begun.rendered, options.render.max_line);
+  append_bounded(call.result, std::max(room, kLeastForResult));
+  if (options.duration) {
+    out += " <";
+    append_seconds(out, call.duration);
+    out += '>';
+  }
+  out += '\n';
+}
+
+void TextSink::Impl::operator()(const decode::CallAbandoned& call) {
+  if (open && open->call == call.call) {
+    out += " <no return ...>\n";
+    open.reset();
+    return;
+  }
+  begin_resumed_line(call.call, *call.label, call.depth);
+  out += "<no return ...>\n";
+}
+
+void TextSink::Impl::operator()(const decode::SignalDelivered& signal) {
+  if (!options.signals) return;
+  begin_line();
+  fmt::format_to(std::back_inserter(out), "--- {} ({}) ---\n", signal_name(signal.number),
+                 signal_description(signal.number));
+}
+
+void TextSink::Impl::operator()(const decode::Executed&) {
+  begin_line();
+  out += "--- Called exec() ---\n";
+}
+
+void TextSink::Impl::operator()(const decode::Exited& exit) {
+  if (!options.exits) return;
+  begin_line();
+  fmt::format_to(std::back_inserter(out), "+++ exited (status {}) +++\n", exit.status);
+}
+
+void TextSink::Impl::operator()(const decode::Killed& death) {
+  if (!options.exits) return;
+  begin_line();
+  fmt::format_to(std::back_inserter(out), "+++ killed by {} +++\n", signal_name(death.signal));
+}
+
+void TextSink::Impl::operator()(const decode::Lost& loss) {
+  begin_line();
+  fmt::format_to(std::back_inserter(out), "--- {} call{} lost: ", loss.count, loss.count == 1 ? "" : "s");
+  append_printable(out, loss.what, options.render.utf8);
+  out += " ---\n";
+}
+
+TextSink::TextSink(Output& output, TextOptions options) : impl_(std::make_unique<Impl>(output, options)) {}
+TextSink::~TextSink() = default;
+
+void TextSink::take(const decode::Record& record) {
+  impl_->header = &record.header;
+  impl_->note_task(record.header.who);
+  std::visit(*impl_, record.body);
+  impl_->flush();
+}
+
+void TextSink::finish() {
+  impl_->close_open();
+  impl_->flush();
+}
+
+}  // namespace rtrace::sink

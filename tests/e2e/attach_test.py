@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+"""Attaching to processes that run, and leaving them as they were."""
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+import harness
+
+
+def waits(count=3):
+    process = harness.Target([harness.target("waits"), str(count)])
+    process.expect("pid ")
+    return process
+
+
+def attach(*pids, options=("-x", "add"), command=()):
+    return harness.Attached(["-F", harness.CONF, *options], pids, command)
+
+
+def count(result):
+    return result.trace.count("add@libfixture.so(")
+
+
+class Attach(unittest.TestCase):
+    def test_a_process_inside_a_system_call_never_sees_it_interrupted(self):
+        with waits() as process:
+            for _ in range(10):
+                rtrace = attach(process.pid)
+                process.go()
+                process.expect("done")
+                result = rtrace.stop()
+                self.assertEqual((result.status, count(result)), (0, 3), result)
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+
+    def test_after_the_detach_code_tracer_and_mappings_are_as_before(self):
+        with waits() as process:
+            rtrace = attach(process.pid)
+            process.go()
+            process.expect("done")
+            self.assertNotEqual(harness.altered_code(process.pid), [])
+            self.assertEqual(rtrace.stop().status, 0)
+            self.assertEqual(harness.altered_code(process.pid), [])
+            self.assertEqual(harness.tracer(process.pid), 0)
+            self.assertEqual(harness.rtrace_mappings(process.pid), [])
+            process.go()
+            process.expect("done")
+
+    def test_int_term_hup_and_quit_all_detach(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            with self.subTest(signal=number), waits() as process:
+                rtrace = attach(process.pid)
+                rtrace.process.send_signal(number)
+                self.assertEqual(rtrace.end().status, 0)
+                self.assertEqual(harness.altered_code(process.pid), [])
+                process.go()
+                process.expect("done")
+
+    def test_the_end_of_the_process_is_the_end_of_rtrace_with_status_0(self):
+        with waits() as process:
+            rtrace = attach(process.pid)
+            process.go()
+            process.expect("done")
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+            result = rtrace.end()
+            self.assertEqual((result.status, count(result)), (0, 3), result)
+            self.assertIn("+++ exited (status 0) +++", result.trace)
+
+    def test_the_attach_line_counts_threads_objects_and_probes(self):
+        with waits() as process:
+            result = attach(process.pid).stop()
+            self.assertRegex(result.stderr, r"(?m)^rtrace: attached to %d \(waits\), 1 thread, \d+ objects; "
+                                            r"1 probe armed" % process.pid)
+
+    def test_q_is_silent_about_the_attaching(self):
+        with waits() as process:
+            self.assertNotIn("attached to", attach(process.pid, options=("-q", "-x", "add")).stop().stderr)
+
+    def test_several_processes_at_once(self):
+        with waits() as one, waits() as two, waits() as three:
+            rtrace = harness.Attached(["-F", harness.CONF, "-x", "add", "-p", "%d,%d" % (one.pid, two.pid)], [three.pid])
+            for process in (one, two, three):
+                process.go()
+                process.expect("done")
+            result = rtrace.stop()
+            self.assertEqual(result.status, 0, result)
+            for process in (one, two, three):
+                mine = [line for line in result.lines if re.match(r"\[pid +%d\] add@" % process.pid, line)]
+                self.assertEqual(len(mine), 3, result)
+
+    def test_a_command_and_a_process_together_and_the_status_is_the_command_s(self):
+        with waits() as process:
+            rtrace = attach(process.pid, command=("--", harness.target("entries"), "add", "5"))
+            process.go()
+            process.expect("done")
+            process.process.stdin.close()
+            process.process.wait(harness.PATIENCE)
+            result = rtrace.end()
+            self.assertEqual((result.status, count(result)), (0, 3 + 5), result)
+
+    def test_two_attachings_in_a_row_by_the_same_command_line_give_the_same_lines(self):
+        with waits() as process:
+            seen = []
+            for _ in range(2):
+                rtrace = attach(process.pid)
+                process.go()
+                process.expect("done")
+                seen.append(rtrace.stop().trace)
+            self.assertEqual(seen[0], seen[1])
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, pid):
+        result = harness.run(["-x", "add", "-p", str(pid)])
+        self.assertEqual(result.status, 1, result)
+        return result.stderr
+
+    def test_a_process_that_is_not_there(self):
+        self.assertRegex(self.refused(2 ** 22 - 1), r"[Nn]o such process")
+
+    def test_a_process_that_another_tracer_holds_and_its_pid(self):
+        with waits() as process:
+            rtrace = attach(process.pid)
+            try:
+                self.assertIn(str(harness.tracer(process.pid)), self.refused(process.pid))
+            finally:
+                rtrace.stop()
+
+    def test_a_zombie(self):
+        with subprocess.Popen(["/bin/true"]) as zombie:
+            harness.wait_until(lambda: harness.state(zombie.pid) == "Z", "the child has ended")
+            self.assertRegex(self.refused(zombie.pid), r"zombie|ended")
+
+    @unittest.skipUnless(os.geteuid() == 0 and os.path.exists("/proc/2/comm")
+                         and harness.read_text("/proc/2/comm") == "kthreadd\n", "no kernel thread in sight")
+    def test_a_kernel_thread(self):
+        self.assertIn("kernel thread", self.refused(2))
+
+
+class JobControl(unittest.TestCase):
+    """The test is the parent, and sees the same changes of state as a shell would."""
+
+    def change(self, process, number, flag, expected):
+        os.kill(process.pid, number)
+        status = harness.wait_until(lambda: dict([os.waitpid(process.pid, flag | os.WNOHANG)]).get(process.pid),
+                                    "the parent sees what signal %d did" % number)
+        self.assertTrue(expected(status), status)
+
+    def stop_and_see(self, process):
+        self.change(process, signal.SIGSTOP, os.WUNTRACED, os.WIFSTOPPED)
+
+    def continue_and_see(self, process):
+        self.change(process, signal.SIGCONT, os.WCONTINUED, os.WIFCONTINUED)
+
+    def test_stop_and_continue_work_while_attached(self):
+        with waits() as process:
+            rtrace = attach(process.pid)
+            for _ in range(3):
+                self.stop_and_see(process)
+                process.go()
+                self.continue_and_see(process)
+                process.expect("done")
+            result = rtrace.stop()
+            self.assertEqual((result.status, count(result)), (0, 9), result)
+
+    def test_a_stopped_process_stays_stopped_through_attach_and_detach(self):
+        with waits() as process:
+            self.stop_and_see(process)
+            process.go()
+            rtrace = attach(process.pid)
+            self.assertIn(harness.state(process.pid), "Tt")
+            result = rtrace.stop()
+            self.assertEqual((result.status, count(result)), (0, 0), result)
+            harness.wait_until(lambda: harness.state(process.pid) == "T", "the process is stopped as before")
+            self.continue_and_see(process)
+            process.expect("done")
+
+    def test_a_stopped_process_is_traced_once_it_goes_on(self):
+        with waits() as process:
+            self.stop_and_see(process)
+            process.go()
+            rtrace = attach(process.pid)
+            self.continue_and_see(process)
+            process.expect("done")
+            result = rtrace.stop()
+            self.assertEqual((result.status, count(result)), (0, 3), result)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,170 @@
+#!/usr/bin/python3
+"""The command line: errors, where output goes, who the program runs as, what is said when nothing matched."""
+import os
+import re
+import tempfile
+import unittest
+
+import harness
+
+
+def program(*words):
+    return ["--", harness.target("entries")] + list(words)
+
+
+class UsageErrors(unittest.TestCase):
+    ROWS = [
+        (["--entrey=add"], "--entrey", "--entry"),
+        (["--sumary"], "--sumary", "--summary"),
+        (["-Z"], "-Z", ""),
+        (["-x"], "-x", ""),
+        (["-s", "many"], "many", ""),
+        (["-a", "12monkeys"], "12monkeys", ""),
+        (["-p", "none"], "none", ""),
+        (["-x", "/[/"], "[", ""),
+        ([], "", ""),
+    ]
+
+    def test_one_line_with_the_offending_word_and_a_hint_status_1_and_nothing_traced(self):
+        for arguments, word, hint in self.ROWS:
+            with self.subTest(arguments=arguments):
+                command = program("add", "1") if arguments and arguments != ["-x"] else []
+                result = harness.run(arguments + command, separate=False)
+                self.assertEqual(result.status, 1, result)
+                self.assertIn(word, result.stderr)
+                self.assertIn(hint, result.stderr)
+                self.assertNotIn("exited", result.stderr)
+                self.assertLessEqual(len(result.stderr.splitlines()), 3 if word == "[" else 2, result)
+
+    def test_a_pattern_that_does_not_parse_has_a_caret_under_the_place(self):
+        result = harness.run(["-x", "add+/(/", *program("add", "1")], separate=False)
+        self.assertEqual(result.status, 1, result)
+        self.assertRegex(result.stderr, r"(?m)^ *\^")
+
+    def test_a_command_that_is_not_there_is_named(self):
+        result = harness.run(["--", "/nonexistent/command"], separate=False)
+        self.assertEqual(result.status, 1, result)
+        self.assertIn("/nonexistent/command", result.stderr)
+        self.assertIn("No such file", result.stderr)
+
+
+class Help(unittest.TestCase):
+    def test_help_fits_one_screen_and_names_every_short_option(self):
+        result = harness.run(["-h"], separate=False)
+        self.assertEqual(result.status, 0, result)
+        text = result.stdout + result.stderr
+        self.assertLessEqual(len(text.splitlines()), 60)
+        for letter in "abcCDefFgLhilnopqrstTuVx":
+            self.assertRegex(text, r"-%s\b" % letter)
+
+    def test_version_is_one_line(self):
+        for option in ("-V", "--version"):
+            result = harness.run([option], separate=False)
+            self.assertEqual(result.status, 0, result)
+            self.assertRegex(result.stdout, r"^rtrace \d+\.\d+\.\d+\b")
+
+
+class Output(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "out")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def traced(self, *options):
+        result = harness.run(["-F", harness.CONF, "-x", "add", *options, *program("add", "3")], separate=False)
+        self.assertEqual(result.status, 0, result)
+        return result
+
+    def test_lines_go_to_stderr_by_themselves(self):
+        result = self.traced()
+        self.assertEqual(result.stderr.count("add@libfixture.so("), 3)
+        self.assertEqual(result.stdout, "")
+
+    def test_a_minus_is_standard_output(self):
+        self.assertEqual(self.traced("-o", "-").stdout.count("add@libfixture.so("), 3)
+
+    def test_a_bar_pipes_into_a_command_and_waits_for_it(self):
+        self.traced("-o", "|grep -c add@ > " + self.path)
+        self.assertEqual(harness.read_text(self.path), "3\n")
+
+    def test_a_file_is_replaced_and_with_append_it_grows(self):
+        self.traced("-o", self.path)
+        self.traced("-o", self.path)
+        self.assertEqual(harness.read_text(self.path).count("add@"), 3)
+        self.traced("--append", "-o", self.path)
+        self.assertEqual(harness.read_text(self.path).count("add@"), 6)
+
+    def test_the_output_file_is_not_open_in_the_program(self):
+        result = harness.run(["-o", self.path, "-x", "no_such_function", "--", "/bin/ls", "-l", "/proc/self/fd"],
+                             separate=False)
+        self.assertEqual(result.status, 0, result)
+        self.assertNotIn(self.path, result.stdout)
+
+    def test_a_file_that_cannot_be_written_is_named(self):
+        result = harness.run(["-o", "/nonexistent/folder/out", *program("add", "1")], separate=False)
+        self.assertEqual(result.status, 1, result)
+        self.assertIn("/nonexistent/folder/out", result.stderr)
+
+    def test_a_reader_that_has_gone_ends_the_trace_and_not_the_program(self):
+        result = harness.run(["-o", "|head -n 1 > " + self.path, "-F", harness.CONF, "-x", "add",
+                              *program("add", "20000")], separate=False)
+        self.assertIn(result.status, (0, 1), result)
+        self.assertEqual(len(harness.read_text(self.path).splitlines()), 1)
+
+
+class User(unittest.TestCase):
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
+    def test_u_runs_the_command_with_that_user_s_ids_and_groups(self):
+        for who, ids in (("nobody", "65534 65534"), ("1234:5678", "1234 5678")):
+            result = harness.run(["-x", "no_such_function", "-u", who, "--", "/bin/sh", "-c",
+                                  'echo "$(id -u) $(id -g)"'])
+            self.assertEqual(result.status, 0, result)
+            self.assertEqual(result.stdout.strip(), ids)
+
+    def test_a_user_who_does_not_exist_is_an_error(self):
+        result = harness.run(["-u", "no-such-user-here", *program("add", "1")], separate=False)
+        self.assertEqual(result.status, 1, result)
+        self.assertIn("no-such-user-here", result.stderr)
+
+
+class NothingMatched(unittest.TestCase):
+    def test_a_pattern_that_never_matched_is_reported_with_near_names(self):
+        result = harness.run(["-x", "alias_c", *program("add", "1")])
+        self.assertEqual(result.status, 0, result)
+        self.assertRegex(result.stderr, r"alias_c")
+        self.assertRegex(result.stderr, r"alias_[ab]")
+
+    def test_probes_that_were_armed_and_never_hit_are_reported(self):
+        result = harness.run(["-x", "twice", *program("add", "1")])
+        self.assertRegex(result.stderr, r"(?s)twice.*libfixture\.so|libfixture\.so.*twice")
+        self.assertRegex(result.stderr, r"never hit")
+
+    def test_explain_says_where_each_pattern_matched_and_how_it_is_realised(self):
+        result = harness.run(["--explain", "-x", "add", *program("add", "1")])
+        self.assertRegex(result.stderr, r"add.*libfixture\.so|libfixture\.so.*add")
+        self.assertRegex(result.stderr, r"breakpoint")
+
+
+class DefaultRule(unittest.TestCase):
+    def test_without_patterns_the_main_program_s_calls_are_shown_and_the_caller_is_not(self):
+        for name in ("calls_lazy", "calls_now", "calls_ibtplt", "calls_noplt", "calls_stripped"):
+            with self.subTest(program=name):
+                result = harness.run(["-F", harness.CONF, "--", harness.target(name)])
+                calls = [line for line in result.lines if re.match(r"(add|greet|twice)\(", line)]
+                self.assertEqual(len(calls), 4, result)
+                self.assertNotIn("->", result.trace)
+
+    def test_L_leaves_them_out(self):
+        for option in ("-L", "-g", "--no-plt"):
+            result = harness.run([option, *program("add", "2")])
+            self.assertEqual(re.findall(r"\badd\(", result.trace), [], result)
+
+    def test_x_alone_adds_nothing_to_what_it_names(self):
+        result = harness.run(["-x", "twice", "--", harness.target("calls_now")])
+        self.assertEqual(len(result.lines), 2, result)
+
+
+if __name__ == "__main__":
+    unittest.main()

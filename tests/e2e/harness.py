@@ -1,0 +1,227 @@
+"""What the end-to-end and live tests share: running rtrace, attaching it, waiting, and reading its lines.
+
+Nothing here sleeps for a guessed time: every wait asks for a condition and gives up, loudly, after PATIENCE.
+"""
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+RTRACE = os.environ.get("RTRACE", "rtrace")
+TARGETS = os.environ.get("RTRACE_TARGETS", ".")
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(os.path.dirname(HERE))
+CONF = os.path.join(HERE, "targets", "fixture.conf")
+PATIENCE = float(os.environ.get("RTRACE_PATIENCE", "60"))
+
+
+class Failure(AssertionError):
+    """A condition that did not come true, with what was seen instead."""
+
+
+def wait_until(condition, what, patience=PATIENCE):
+    """Polls `condition` until it gives something true, and returns that."""
+    end = time.monotonic() + patience
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise Failure("waited %g s in vain until %s" % (patience, what))
+        time.sleep(0.002)
+
+
+def target(name):
+    path = os.path.join(TARGETS, name)
+    if not os.path.exists(path):
+        raise Failure("no such target: " + path)
+    return path
+
+
+def environment():
+    """A locale, a width and a time zone that do not depend on who runs the test."""
+    env = dict(os.environ, LC_ALL="C", COLUMNS="80", TZ="UTC", NO_COLOR="1")
+    env["LD_LIBRARY_PATH"] = TARGETS
+    # Somebody's own prototypes must not change what is printed.
+    env["XDG_CONFIG_HOME"] = env["HOME"] = os.path.join(TARGETS, "no-home")
+    return env
+
+
+class Result:
+    def __init__(self, status, trace, stdout, stderr):
+        self.status, self.trace, self.stdout, self.stderr = status, trace, stdout, stderr
+
+    @property
+    def lines(self):
+        return self.trace.splitlines()
+
+    def __str__(self):
+        def cut(text):
+            return text if len(text) < 4000 else text[:2000] + "\n[...]\n" + text[-2000:]
+        return "status %s\n-- trace:\n%s\n-- stdout:\n%s\n-- stderr:\n%s" % (
+            self.status, cut(self.trace), cut(self.stdout), cut(self.stderr))
+
+
+def run(arguments, stdin=None, patience=PATIENCE, separate=True, cwd=None):
+    """rtrace with these arguments, to its end. `separate`: the trace goes to a file of its own by -o."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, "trace")
+        words = [RTRACE] + (["-o", output] if separate else []) + list(arguments)
+        try:
+            done = subprocess.run(words, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+                                  timeout=patience, text=True, errors="replace", cwd=cwd, check=False)
+        except subprocess.TimeoutExpired as late:
+            raise Failure("%s did not end within %g s\n-- stderr:\n%s" % (
+                " ".join(words), patience, (late.stderr or b"").decode(errors="replace"))) from None
+        return Result(done.returncode, read_text(output) if separate else done.stderr, done.stdout, done.stderr)
+
+
+def read_text(path):
+    try:
+        with open(path, errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+class Attached:
+    """rtrace, attached: returns from the constructor when rtrace says by --ready-fd that all is armed."""
+
+    def __init__(self, arguments, pids, command=()):
+        self.folder = tempfile.mkdtemp()
+        self.output = os.path.join(self.folder, "trace")
+        self.errors = os.path.join(self.folder, "stderr")
+        ready, theirs = os.pipe()
+        words = [RTRACE, "--ready-fd=%d" % theirs, "-o", self.output] + list(arguments)
+        for pid in pids:
+            words += ["-p", str(pid)]
+        with open(self.errors, "w") as errors:
+            self.process = subprocess.Popen(words + list(command), stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.PIPE, stderr=errors, pass_fds=[theirs],
+                                            env=environment())
+        os.close(theirs)
+        try:
+            if not select.select([ready], [], [], PATIENCE)[0]:
+                raise Failure("rtrace was not ready within %g s\n%s" % (PATIENCE, self.notices()))
+            if len(os.read(ready, 1)) != 1:
+                self.process.wait(PATIENCE)
+                raise Failure("rtrace ended with status %d and was never ready\n%s" % (
+                    self.process.returncode, self.notices()))
+        except BaseException:
+            self.abandon()
+            raise
+        finally:
+            os.close(ready)
+
+    def notices(self):
+        return read_text(self.errors)
+
+    def lines_so_far(self):
+        return read_text(self.output).splitlines()
+
+    def stop(self):
+        """As a user ends it: by SIGINT."""
+        self.process.send_signal(signal.SIGINT)
+        return self.end()
+
+    def end(self):
+        """Waits until rtrace ends, because its tracees have, or was told to."""
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.abandon()
+            raise Failure("rtrace did not end within %g s\n%s" % (PATIENCE, self.notices())) from None
+        stdout = self.process.stdout.read().decode(errors="replace")
+        self.process.stdout.close()
+        result = Result(self.process.returncode, read_text(self.output), stdout, self.notices())
+        shutil.rmtree(self.folder)
+        return result
+
+    def abandon(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Target:
+    """A program of the test's own, not traced from the start. Talks by lines on its standard streams."""
+
+    def __init__(self, words):
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+                                        env=environment())
+        self.pid = self.process.pid
+
+    def expect(self, pattern):
+        """Reads on to the first line that matches."""
+        for line in self.process.stdout:
+            match = re.match(pattern, line)
+            if match:
+                return match
+        raise Failure("process %d ended (%s) without a line like %s" % (self.pid, self.process.wait(), pattern))
+
+    def go(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def finish(self):
+        """Waits for the end; the rest of what it printed, and its status."""
+        rest = self.process.communicate(timeout=PATIENCE)[0]
+        return rest, self.process.returncode
+
+    def abandon(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.abandon()
+
+
+def state(pid):
+    """The letter of proc(5) for the main thread: R, S, T, t, Z ..."""
+    with open("/proc/%d/stat" % pid) as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def tracer(pid):
+    with open("/proc/%d/status" % pid) as file:
+        return int(re.search(r"^TracerPid:\s+(\d+)", file.read(), re.M).group(1))
+
+
+def altered_code(pid):
+    """Where the private executable file mappings of a process differ from their files: (path, offset)."""
+    found = []
+    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", buffering=0) as memory:
+        for line in maps:
+            fields = line.split(None, 5)
+            if len(fields) < 6 or fields[1] != "r-xp" or not fields[5].startswith("/"):
+                continue
+            begin, end = (int(word, 16) for word in fields[0].split("-"))
+            path = fields[5].rstrip("\n")
+            with open(path, "rb") as file:
+                file.seek(int(fields[2], 16))
+                there = file.read(end - begin)
+            memory.seek(begin)
+            here = memory.read(end - begin)[:len(there)]
+            if here != there:
+                at = next(i for i, (a, b) in enumerate(zip(here, there)) if a != b)
+                found.append((path, hex(int(fields[2], 16) + at)))
+    return found
+
+
+def rtrace_mappings(pid):
+    """Executable mappings without a file, which the fixtures never make themselves."""
+    with open("/proc/%d/maps" % pid) as maps:
+        return [line for line in maps if re.match(r"\S+ ..x. \S+ \S+ 0 *$", line)]

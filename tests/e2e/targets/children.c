@@ -1,0 +1,46 @@
+/* children WAY: calls add(1, 1), makes a child that calls add(2, 2) and ends with status 7, checks that, and calls
+   add(3, 3). WAY: fork, vfork, forkexec, spawn; "exec" becomes the leaf itself; "leaf" is the child's program. */
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+extern char** environ;
+
+static int leaf(void) { return add(2, 2) == 4 ? 7 : 8; }
+
+static pid_t child(const char* way, char* self) {
+  char* words[] = {self, "leaf", NULL};
+  pid_t pid = -1;
+  if (strcmp(way, "fork") == 0) {
+    pid = fork();
+    if (pid == 0) _exit(leaf());
+  } else if (strcmp(way, "vfork") == 0) {
+    pid = vfork();
+    if (pid == 0) _exit(leaf());
+  } else if (strcmp(way, "forkexec") == 0) {
+    pid = fork();
+    if (pid == 0) execv(self, words), _exit(9);
+  } else if (strcmp(way, "spawn") == 0) {
+    if (posix_spawn(&pid, self, NULL, NULL, words, environ) != 0) return -1;
+  }
+  return pid;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 99;
+  if (strcmp(argv[1], "leaf") == 0) return leaf();
+  int good = add(1, 1) == 2;
+  if (strcmp(argv[1], "exec") == 0) {
+    char* words[] = {argv[0], "leaf", NULL};
+    execv(argv[0], words);
+    return 98;
+  }
+  pid_t pid = child(argv[1], argv[0]);
+  int status = 0;
+  good &= pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+  good &= add(3, 3) == 6;
+  return good ? 0 : 1;
+}

@@ -45,7 +45,6 @@ def target(name):
 def environment():
     """A locale, a width and a time zone that do not depend on who runs the test."""
     env = dict(os.environ, LC_ALL="C", COLUMNS="80", TZ="UTC", NO_COLOR="1")
-    env["LD_LIBRARY_PATH"] = TARGETS
     # Somebody's own prototypes must not change what is printed.
     env["XDG_CONFIG_HOME"] = env["HOME"] = os.path.join(TARGETS, "no-home")
     return env

@@ -20,8 +20,8 @@ bool in_class(std::string_view name, unsigned char c) {
   return false;
 }
 
-// One bracket expression, `at` behind its '['. Moves `at` behind the ']' and says whether `c` is in it; leaves `at` alone and
-// returns nullopt where no ']' closes it.
+// One bracket expression, `at` behind its '['. Moves `at` behind the ']' and says whether `c` is in it;
+// leaves `at` alone and returns nullopt where no ']' closes it.
 std::optional<bool> match_bracket(std::string_view pattern, size_t& at, unsigned char c) {
   size_t i = at;
   bool complement = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
@@ -51,7 +51,8 @@ std::optional<bool> match_bracket(std::string_view pattern, size_t& at, unsigned
   return std::nullopt;
 }
 
-// One element of the pattern that is not '*', against one character. Moves `at` behind the element on a match.
+// One element of the pattern that is not '*', against one character. Moves `at` behind the element on a
+// match.
 bool match_element(std::string_view pattern, size_t& at, char c) {
   size_t i = at;
   bool matched = false;
@@ -99,9 +100,9 @@ bool glob_match(std::string_view pattern, std::string_view text) {
 }
 
 struct Pattern::Compiled {
+  // Not wrapped in "^(...)$": that would make `a)(b` valid and give back-references other numbers.
   Compiled(const std::string& text, int flags) {
-    std::string anchored = flags & REG_EXTENDED ? "^(" + text + ")$" : "^\\(" + text + "\\)$";
-    if (int code = regcomp(&regex, anchored.c_str(), flags | REG_NOSUB)) {
+    if (int code = regcomp(&regex, text.c_str(), flags)) {
       char why[128];
       regerror(code, &regex, why, sizeof why);
       throw Error::make("/{}/: {}", text, why);
@@ -110,10 +111,21 @@ struct Pattern::Compiled {
   ~Compiled() { regfree(&regex); }
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
+
+  // POSIX takes the longest of the leftmost matches (XBD 9.1), so where the whole text can match, it is what
+  // matches. REG_STARTEND: the text needs no NUL at its end, and one inside does not end it.
+  bool matches_whole(std::string_view text) const {
+    regmatch_t match{0, static_cast<regoff_t>(text.size())};
+    const char* start = text.data() != nullptr ? text.data() : "";
+    return regexec(&regex, start, 1, &match, REG_STARTEND) == 0 && match.rm_so == 0 &&
+           static_cast<size_t>(match.rm_eo) == text.size();
+  }
   regex_t regex{};
 };
 
-Pattern Pattern::any() { return {}; }
+Pattern Pattern::any() {
+  return {};
+}
 
 Pattern Pattern::literal(std::string text) {
   Pattern pattern;
@@ -148,10 +160,14 @@ Pattern Pattern::basic_regex(const std::string& text) {
 
 bool Pattern::matches(std::string_view text) const {
   switch (kind_) {
-    case Kind::any: return true;
-    case Kind::literal: return text == text_;
-    case Kind::glob: return glob_match(text_, text);
-    case Kind::regex: return regexec(&compiled_->regex, std::string(text).c_str(), 0, nullptr, 0) == 0;
+    case Kind::any:
+      return true;
+    case Kind::literal:
+      return text == text_;
+    case Kind::glob:
+      return glob_match(text_, text);
+    case Kind::regex:
+      return compiled_->matches_whole(text);
   }
   return false;
 }

@@ -42,7 +42,10 @@ struct RangeOf {
   constexpr auto operator<=>(const RangeOf&) const = default;
   constexpr bool contains(A address) const { return begin <= address && address < end; }
   constexpr bool contains(RangeOf other) const { return begin <= other.begin && other.end <= end; }
-  constexpr bool overlaps(RangeOf other) const { return begin < other.end && other.begin < end; }
+  // An empty range overlaps nothing.
+  constexpr bool overlaps(RangeOf other) const {
+    return (begin < other.begin ? other.begin : begin) < (end < other.end ? end : other.end);
+  }
   constexpr uint64_t size() const { return end - begin; }
   constexpr bool empty() const { return begin == end; }
 };

@@ -3,36 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
-#include <cstdlib>
-#include <ctime>
 
-#include "sink/records.h"
+#include "sink/text_sink_fixture.h"
 
 namespace rtrace::sink {
 namespace {
 
 using namespace testing;  // the records
-
-class TextSinkTest : public ::testing::Test {
- protected:
-  TextSinkTest() {
-    Thread::clock = 0;
-    setenv("TZ", "UTC", 1);
-    tzset();
-  }
-
-  std::string print(const std::vector<decode::Record>& records, TextOptions options = {}) {
-    StringOutput output;
-    TextSink sink(output, options);
-    for (const auto& record : records) sink.take(record);
-    sink.finish();
-    return output.text;
-  }
-
-  Thread a{100}, b{101};
-  const decode::ProbeLabel f = call_site("f"), g = call_site("g"), raise_ = call_site("raise"),
-                           exit_ = call_site("exit");
-};
 
 TEST_F(TextSinkTest, ACallIsOneLineWithItsResultAtTheColumn) {
   EXPECT_EQ(print({a.enter(f, 1, {number(1), text("hi")}), a.leave(f, 1, number(-1).value)}),
@@ -130,21 +107,6 @@ TEST_F(TextSinkTest, TwoThreadsInterleaveUnderTheirPids) {
             "[pid 101] g()                                    = 5\n");
 }
 
-TEST_F(TextSinkTest, ThePidStaysAfterTheSecondTaskIsGone) {
-  EXPECT_EQ(print({b(decode::Exited{0}), a.enter(f, 1, {}), a.leave(f, 1, number(0).value)}),
-            "+++ exited (status 0) +++\n"
-            "[pid 100] f()                                    = 0\n");
-}
-
-TEST_F(TextSinkTest, PidsBeginWithAThreadAForkOrWhenAlwaysWanted) {
-  const std::string line = "[pid 100] f()                                    = 0\n";
-  EXPECT_EQ(print({a(decode::ThreadStarted{}), a.enter(f, 1, {}), a.leave(f, 1, number(0).value)}), line);
-  EXPECT_EQ(print({a(decode::Forked{200}), a.enter(f, 1, {}), a.leave(f, 1, number(0).value)}), line);
-  TextOptions always;
-  always.always_pid = true;
-  EXPECT_EQ(print({a.enter(f, 1, {}), a.leave(f, 1, number(0).value)}, always), line);
-}
-
 TEST_F(TextSinkTest, WhatPrintsNothingLeavesTheCallOpen) {
   EXPECT_EQ(print({a.enter(f, 1, {}), a(decode::ThreadStarted{}), a(decode::Forked{7}),
                    a(decode::Loaded{"libz.so", 1}), a(decode::Unloaded{"libz.so"}),
@@ -231,149 +193,11 @@ TEST_F(TextSinkTest, LossesAreLines) {
       "--- 1 call lost: x ---\n");
 }
 
-TEST_F(TextSinkTest, TheReturnAddressStandsBeforeTheIndentAndOnResumedLines) {
-  TextOptions options;
-  options.return_address = true;
-  options.indent = 3;
-  EXPECT_EQ(print({a.enter(f, 1, {}), a.enter(g, 2, {number(2)}, 1), a.leave(g, 2, number(0).value, 1),
-                   a.leave(f, 1, number(0).value), a(decode::SignalDelivered{SIGUSR1})},
-                  options),
-            "[0x401001] f( <unfinished ...>\n"
-            "[0x401002]    g(2)                               = 0\n"
-            "[0x401001] <... f resumed> )                     = 0\n"
-            "--- SIGUSR1 (User defined signal 1) ---\n");
-}
-
 TEST_F(TextSinkTest, DurationsFollowTheResult) {
   TextOptions options;
   options.duration = true;
   EXPECT_EQ(print({a.enter(f, 1, {}), a.leave(f, 1, number(0).value)}, options),
             "f()                                              = 0 <0.001234>\n");
-}
-
-struct TimeCase {
-  TimeStyle style;
-  std::string first, second;
-};
-
-TEST_F(TextSinkTest, TimesStandInFrontOfEveryLine) {
-  const std::vector<TimeCase> rows = {
-      {TimeStyle::relative, "  0.000000 ", "  0.001000 "},
-      {TimeStyle::clock, "22:13:20 ", "22:13:20 "},
-      {TimeStyle::clock_us, "22:13:20.123456 ", "22:13:20.124456 "},
-      {TimeStyle::epoch_us, "1700000000.123456 ", "1700000000.124456 "},
-      {TimeStyle::epoch_ns, "1700000000.123456789 ", "1700000000.124456789 "},
-  };
-  for (const TimeCase& row : rows) {
-    Thread::clock = 0;
-    TextOptions options;
-    options.time = row.style;
-    options.align = 0;
-    EXPECT_EQ(print({a.enter(f, 1, {}), a(decode::SignalDelivered{SIGUSR1}), a.leave(f, 1, number(0).value)},
-                    options),
-              row.first + "f( <unfinished ...>\n" + row.second + "--- SIGUSR1 (User defined signal 1) ---\n" +
-                  (row.style == TimeStyle::relative ? "  0.001000 " : "") +
-                  (row.style == TimeStyle::clock ? "22:13:20 " : "") +
-                  (row.style == TimeStyle::clock_us ? "22:13:20.125456 " : "") +
-                  (row.style == TimeStyle::epoch_us ? "1700000000.125456 " : "") +
-                  (row.style == TimeStyle::epoch_ns ? "1700000000.125456789 " : "") +
-                  "<... f resumed> ) = 0\n");
-  }
-}
-
-TEST_F(TextSinkTest, TheClockMovesOnWithTheSecondsAndIsLocal) {
-  setenv("TZ", "XYZ-2", 1);  // two hours east
-  tzset();
-  TextOptions options;
-  options.time = TimeStyle::clock;
-  auto first = a(decode::SignalDelivered{SIGUSR1});
-  Thread::clock = 59'000'000'000;
-  auto later = a(decode::SignalDelivered{SIGUSR1});
-  EXPECT_EQ(print({first, later}, options),
-            "00:13:20 --- SIGUSR1 (User defined signal 1) ---\n"
-            "00:14:19 --- SIGUSR1 (User defined signal 1) ---\n");
-}
-
-TEST_F(TextSinkTest, RelativeTimeNeverRunsBackwardsAndIsOfPrintedLines) {
-  TextOptions options;
-  options.time = TimeStyle::relative;
-  auto early = a(decode::Exited{0});
-  Thread::clock = 123'456'000'000;
-  auto late = a(decode::Exited{1});
-  auto silent = a(decode::Loaded{"libz.so", 0});
-  auto last = a(decode::Exited{2});
-  EXPECT_EQ(print({late, early, silent, last}, options),
-            "  0.000000 +++ exited (status 1) +++\n"
-            "  0.000000 +++ exited (status 0) +++\n"
-            "  0.002000 +++ exited (status 2) +++\n");
-  EXPECT_EQ(print({early, late}, options),
-            "  0.000000 +++ exited (status 0) +++\n"
-            "123.456000 +++ exited (status 1) +++\n");
-}
-
-TEST_F(TextSinkTest, AllPrefixesTogetherComeInOrder) {
-  TextOptions options;
-  options.always_pid = options.return_address = options.duration = true;
-  options.indent = 2;
-  options.time = TimeStyle::relative;
-  options.align = 60;
-  EXPECT_EQ(print({a.enter(f, 1, {number(1)}, 2), a.leave(f, 1, number(9).value, 2)}, options),
-            "[pid 100]   0.000000 [0x401001]     f(1)                   = 9 <0.001234>\n");
-}
-
-TEST_F(TextSinkTest, LabelsShowCallerObjectAndClone) {
-  decode::ProbeLabel site = call_site("f");
-  site.caller = "libfoo.so.1";
-  decode::ProbeLabel entry;
-  entry.name = "f";
-  entry.object = "libbar.so.2";
-  decode::ProbeLabel clone;
-  clone.name = "gc_start";
-  clone.clone = true;
-  TextOptions options;
-  options.align = 0;
-  EXPECT_EQ(print({a.enter(site, 1, {}), a.leave(site, 1, number(0).value), a.enter(entry, 2, {}),
-                   a.leave(entry, 2, number(0).value), a.enter(clone, 3, {number(1)}),
-                   a.leave(clone, 3, number(0).value)},
-                  options),
-            "libfoo.so.1->f() = 0\n"
-            "f@libbar.so.2() = 0\n"
-            "gc_start~(1) = 0\n");
-}
-
-TEST_F(TextSinkTest, NamesAreDemangledWhereAsked) {
-  const auto function = call_site("_ZN2ns1fEi");
-  TextOptions options;
-  options.align = 0;
-  EXPECT_EQ(print({a.enter(function, 1, {number(1)}), a.leave(function, 1, nothing())}, options),
-            "_ZN2ns1fEi(1) = <void>\n");
-  options.demangle = true;
-  EXPECT_EQ(print({a.enter(function, 1, {number(1)}), a.leave(function, 1, nothing())}, options),
-            "ns::f(int)(1) = <void>\n");
-}
-
-TEST_F(TextSinkTest, NamesFromFilesCannotDriveTheTerminal) {
-  const auto hostile = call_site("a\033[2J\tb\xc2\x9bz\xff");
-  const auto umlaut = call_site(
-      "gr\xc3\xb6\xc3\x9f"
-      "e\xff\xc2\x9b");
-  TextOptions options;
-  options.align = 0;
-  EXPECT_EQ(print({a.enter(hostile, 1, {}), a.leave(hostile, 1, nothing())}, options),
-            "a\\033[2J\\011b\\302\\233z\\377() = <void>\n");
-  options.render.utf8 = true;
-  EXPECT_EQ(print({a.enter(umlaut, 1, {}), a.leave(umlaut, 1, nothing())}, options),
-            "gr\xc3\xb6\xc3\x9f"
-            "e\\377\\302\\233() = <void>\n");
-}
-
-TEST_F(TextSinkTest, ColumnsAreCharactersNotBytes) {
-  const auto umlaut = call_site("\xc3\xb6");
-  TextOptions options;
-  options.align = 10;
-  options.render.utf8 = true;
-  EXPECT_EQ(print({a.enter(umlaut, 1, {}), a.leave(umlaut, 1, number(0).value)}, options),
-            "\xc3\xb6()      = 0\n");
 }
 
 TEST_F(TextSinkTest, TheArgumentsOfACallAreBounded) {

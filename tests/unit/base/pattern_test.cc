@@ -1,0 +1,183 @@
+#include "rtrace/base/pattern.h"
+
+#include <gmock/gmock.h>
+
+#include <vector>
+
+#include "rtrace/base/error.h"
+
+namespace rtrace {
+namespace {
+
+struct Row {
+  const char* pattern;
+  const char* text;
+  bool matches;
+};
+
+TEST(Glob, MatchesWholeNames) {
+  const std::vector<Row> rows = {
+      {"", "", true},
+      {"", "a", false},
+      {"a", "a", true},
+      {"a", "ab", false},
+      {"a", "ba", false},
+      {"*", "", true},
+      {"*", "anything/at.all", true},
+      {"?", "", false},
+      {"?", "x", true},
+      {"a*", "a", true},
+      {"*a", "ba", true},
+      {"*a", "ab", false},
+      {"*a*b*c*", "xaxbxcx", true},
+      {"*a*b*c*", "xaxcxbx", false},
+      {"a**b", "ab", true},
+      {"lib*.so.?", "libz.so.1", true},
+      {"lib*.so.?", "libz.so.10", false},
+      {"mysql_*_query", "mysql_real_query", true},
+      {"mysql_*_query", "mysql_query", false},
+      {"*ab", "aab", true},
+      {"*aab", "aaab", true},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(glob_match(row.pattern, row.text), row.matches) << row.pattern << " on " << row.text;
+}
+
+TEST(Glob, BracketsAreSetsRangesAndClasses) {
+  const std::vector<Row> rows = {
+      {"[abc]", "b", true},
+      {"[abc]", "d", false},
+      {"[a-c]x", "bx", true},
+      {"[a-c]x", "dx", false},
+      {"[!a-c]", "d", true},
+      {"[!a-c]", "a", false},
+      {"[^a-c]", "d", true},
+      {"[]]", "]", true},
+      {"[]a]", "a", true},
+      {"[!]]", "]", false},
+      {"[!]]", "a", true},
+      {"[a-]", "-", true},
+      {"[-a]", "-", true},
+      {"[a-]", "b", false},
+      {"[a\\]b]", "]", true},
+      {"[a\\-c]", "b", false},
+      {"[a\\-c]", "-", true},
+      {"[[:digit:]]", "7", true},
+      {"[[:digit:]]", "x", false},
+      {"[![:digit:]]", "x", true},
+      {"[[:upper:]_]*", "_x", true},
+      {"[[:upper:]_]*", "X", true},
+      {"[[:xdigit:][:blank:]]", " ", true},
+      {"[[:nonsense:]]", "n", false},
+      {"[*]", "*", true},
+      {"[*]", "x", false},
+      {"*[0-9]", "abc7", true},
+      {"[\200-\377]", "\300", true},
+      {"[^a]", "", false},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(glob_match(row.pattern, row.text), row.matches) << row.pattern << " on " << row.text;
+}
+
+TEST(Glob, WhatIsNotSpecialIsItself) {
+  const std::vector<Row> rows = {
+      {"\\*", "*", true},     {"\\*", "x", false},
+      {"a\\?b", "a?b", true}, {"\\a", "a", true},
+      {"\\", "\\", true},     {"[", "[", true},
+      {"[abc", "[abc", true}, {"[abc", "a", false},
+      {"a[", "a[", true},     {"operator[]", "operator[]", true},
+      {"[]", "[]", true},     {"]", "]", true},
+      {"a-b", "a-b", true},   {"[!", "[!", true},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(glob_match(row.pattern, row.text), row.matches) << row.pattern << " on " << row.text;
+}
+
+TEST(Glob, ManyStarsDoNotExplode) {
+  std::string pattern, text(5000, 'a');
+  for (int i = 0; i < 50; ++i) pattern += "*a";
+  EXPECT_TRUE(glob_match(pattern, text));
+  EXPECT_FALSE(glob_match(pattern + "b", text));
+}
+
+TEST(Regex, MatchesWholeNames) {
+  const std::vector<Row> rows = {
+      {"a|ab", "ab", true},
+      {"a|b", "ab", false},
+      {"a|b", "b", true},
+      {"m.*c", "malloc", true},
+      {"m.*c", "mallocx", false},
+      {"m.*c", "xmalloc", false},
+      {"^malloc$", "malloc", true},
+      {"(re|c)alloc", "realloc", true},
+      {"[[:alpha:]]+", "abc", true},
+      {"a{2,3}", "aaa", true},
+      {"a{2,3}", "aaaa", false},
+      {"(a*)(ab)*(b*)", "abb", true},
+      {"(.)\\1", "aa", true},
+      {"(.)\\1", "ab", false},
+      {"", "", true},
+      {"", "a", false},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(Pattern::regex(row.pattern).matches(row.text), row.matches)
+        << row.pattern << " on " << row.text;
+}
+
+TEST(Regex, BasicSyntaxTakesPlusAndBarAsThemselves) {
+  const std::vector<Row> rows = {
+      {"a+", "a+", true},        {"a+", "aa", false},  {"\\(x\\)\\1", "xx", true},
+      {"mem.*", "memcpy", true}, {"a|b", "a|b", true},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(Pattern::basic_regex(row.pattern).matches(row.text), row.matches)
+        << row.pattern << " on " << row.text;
+}
+
+TEST(Regex, TheTextNeedsNoTerminatorAndMayHoldNul) {
+  std::string_view text = "mallocate";
+  EXPECT_TRUE(Pattern::regex("malloc").matches(text.substr(0, 6)));
+  EXPECT_FALSE(Pattern::regex("malloc").matches(std::string_view("malloc\0x", 8)));
+  EXPECT_TRUE(Pattern::regex("x*").matches(std::string_view{}));
+}
+
+TEST(Regex, ABadOneIsAnErrorThatQuotesIt) {
+  for (const char* bad : {"(", "a)(b", "[a", "a{2", "*("}) {
+    try {
+      Pattern::regex(bad);
+      ADD_FAILURE() << bad << " was taken";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::StartsWith("/" + std::string(bad) + "/: "));
+    }
+  }
+}
+
+TEST(Pattern, OnlyPlainTextHasALiteralName) {
+  EXPECT_EQ(Pattern::literal("a*b").literal_name(), "a*b");
+  EXPECT_EQ(Pattern::glob("malloc").literal_name(), "malloc");
+  EXPECT_EQ(Pattern::glob("mall?c").literal_name(), std::nullopt);
+  EXPECT_EQ(Pattern::regex("malloc").literal_name(), std::nullopt);
+  EXPECT_EQ(Pattern::any().literal_name(), std::nullopt);
+}
+
+TEST(Pattern, KnowsWhenItMatchesEverything) {
+  EXPECT_TRUE(Pattern::any().matches_everything());
+  EXPECT_TRUE(Pattern::glob("*").matches_everything());
+  EXPECT_FALSE(Pattern::glob("a*").matches_everything());
+  EXPECT_TRUE(Pattern::any().matches("x"));
+  EXPECT_TRUE(Pattern::literal("*").matches("*"));
+  EXPECT_FALSE(Pattern::literal("*").matches("x"));
+}
+
+TEST(Pattern, CopiesShareTheCompiledForm) {
+  Pattern copy = Pattern::any();
+  {
+    Pattern original = Pattern::regex("m.*c");
+    copy = original;
+  }
+  EXPECT_TRUE(copy.matches("malloc"));
+  EXPECT_EQ(copy.text(), "m.*c");
+}
+
+}  // namespace
+}  // namespace rtrace

@@ -1,12 +1,14 @@
-// Runs machine code on the processor with chosen registers, flags and stack, and says what it left. The code ends by calling through the pointer
-// at exit_slot(): the call pushes where it stands, which tells apart the places where code can end.
+// Runs machine code on the processor with chosen registers, flags and stack, and says what it left. The code
+// ends by calling through the pointer at exit_slot(): the call pushes where it stands, which tells apart the
+// places where code can end.
 #pragma once
 
 #include <cstdint>
 
 namespace rtrace::arch {
 
-// The assembly knows these offsets: 16 registers in encoding order (rax rcx rdx rbx rsp rbp rsi rdi r8 ... r15), flags, exit, two vectors.
+// The assembly knows these offsets: 16 registers in encoding order (rax rcx rdx rbx rsp rbp rsi rdi r8 ...
+// r15), flags, exit, two vectors.
 struct CpuState {
   uint64_t gpr[16] = {};
   uint64_t flags = 0;
@@ -15,7 +17,24 @@ struct CpuState {
   bool operator==(const CpuState&) const = default;
 };
 
-enum Gpr : unsigned { kRax, kRcx, kRdx, kRbx, kRsp, kRbp, kRsi, kRdi, kR8, kR9, kR10, kR11, kR12, kR13, kR14, kR15 };
+enum Gpr : unsigned {
+  kRax,
+  kRcx,
+  kRdx,
+  kRbx,
+  kRsp,
+  kRbp,
+  kRsi,
+  kRdi,
+  kR8,
+  kR9,
+  kR10,
+  kR11,
+  kR12,
+  kR13,
+  kR14,
+  kR15
+};
 
 constexpr uint64_t kArithmeticFlags = 0x8d5;  // CF PF AF ZF SF OF
 

@@ -15,7 +15,8 @@ void rtrace_cpu_run();
 void rtrace_cpu_exit();
 }
 
-static_assert(offsetof(rtrace::arch::CpuState, flags) == 128 && offsetof(rtrace::arch::CpuState, exit) == 136 &&
+static_assert(offsetof(rtrace::arch::CpuState, flags) == 128 &&
+              offsetof(rtrace::arch::CpuState, exit) == 136 &&
               offsetof(rtrace::arch::CpuState, vectors) == 144);
 
 asm(R"(
@@ -101,7 +102,9 @@ CpuState run_on_cpu(const CpuState& start, uint64_t entry) {
   return rtrace_cpu_state;
 }
 
-uint64_t exit_handler() { return std::bit_cast<uint64_t>(&rtrace_cpu_exit); }
+uint64_t exit_handler() {
+  return std::bit_cast<uint64_t>(&rtrace_cpu_exit);
+}
 
 namespace {
 

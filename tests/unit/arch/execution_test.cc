@@ -1,4 +1,5 @@
-// Each shape runs at its original place and in its copies, from the same registers, flags, data and stack, and has to leave the same.
+// Each shape runs at its original place and in its copies, from the same registers, flags, data and stack,
+// and has to leave the same.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,8 +24,8 @@ namespace {
 constexpr size_t kCopyOffset = 0x100000;
 constexpr uint64_t kStub = 6;  // length of `call *slot(%rip)`
 
-// One arena: a page of code, a page of data, two of stack, and further up a page for copies. The code page holds the instruction and, at each place
-// where it can lead, a call to the exit.
+// One arena: a page of code, a page of data, two of stack, and further up a page for copies. The code page
+// holds the instruction and, at each place where it can lead, a call to the exit.
 class Arena {
  public:
   explicit Arena(uint64_t hint) {
@@ -85,13 +86,29 @@ class Arena {
     std::memcpy(base_ + kPage, words.data(), sizeof words);
   }
   // From `begin` to the end of the stack.
-  std::vector<std::byte> contents(VirtAddr begin) const { return {base_ + (begin - at(0)), base_ + 4 * kPage}; }
+  std::vector<std::byte> contents(VirtAddr begin) const {
+    return {base_ + (begin - at(0)), base_ + 4 * kPage};
+  }
 
   CpuState start(uint64_t rcx, uint64_t flags) const {
     CpuState state;
     uint64_t d = data().value, sp = stack().value;
-    const uint64_t gpr[16] = {callee().value, rcx,       3,           d + 0x80, sp,   sp + 0x40,       d + 0x100, d + 0x200,
-                              d + 0x300,      0x123456789abcdef, ~uint64_t{0}, callee().value, sp, operand().value, uint64_t{1} << 63, 7};
+    const uint64_t gpr[16] = {callee().value,
+                              rcx,
+                              3,
+                              d + 0x80,
+                              sp,
+                              sp + 0x40,
+                              d + 0x100,
+                              d + 0x200,
+                              d + 0x300,
+                              0x123456789abcdef,
+                              ~uint64_t{0},
+                              callee().value,
+                              sp,
+                              operand().value,
+                              uint64_t{1} << 63,
+                              7};
     std::copy(std::begin(gpr), std::end(gpr), state.gpr);
     state.flags = flags | 0x202;  // IF and the bit that is always set
     state.vectors[0][0] = std::bit_cast<uint64_t>(1.5);
@@ -168,7 +185,8 @@ class HostMemory : public Memory {
 std::vector<CpuState> starts(const Arena& arena) {
   std::vector<CpuState> states;
   for (uint64_t rcx : {0, 1, 5})
-    for (uint64_t flags : {0x0, 0x1, 0x4, 0x40, 0x80, 0x800, 0x41, 0x880, 0x8d5}) states.push_back(arena.start(rcx, flags));
+    for (uint64_t flags : {0x0, 0x1, 0x4, 0x40, 0x80, 0x800, 0x41, 0x880, 0x8d5})
+      states.push_back(arena.start(rcx, flags));
   return states;
 }
 
@@ -177,17 +195,19 @@ std::string difference(const Outcome& wanted, const Outcome& got) {
   for (unsigned i = 0; i < 16; ++i)
     if (wanted.state.gpr[i] != got.state.gpr[i])
       text += fmt::format("register {}: {:#x}, wanted {:#x}\n", i, got.state.gpr[i], wanted.state.gpr[i]);
-  text += fmt::format("flags {:#x}, wanted {:#x}; exit {:#x}, wanted {:#x}\n", got.state.flags, wanted.state.flags,
-                      got.state.exit, wanted.state.exit);
+  text += fmt::format("flags {:#x}, wanted {:#x}; exit {:#x}, wanted {:#x}\n", got.state.flags,
+                      wanted.state.flags, got.state.exit, wanted.state.exit);
   for (size_t i = 0; i < std::min(wanted.memory.size(), got.memory.size()); ++i)
-    if (wanted.memory[i] != got.memory[i]) return text + fmt::format("memory differs first at data + {:#x}\n", i);
+    if (wanted.memory[i] != got.memory[i])
+      return text + fmt::format("memory differs first at data + {:#x}\n", i);
   return text;
 }
 
 class Execution : public testing::Test {
  protected:
   // The copy at `to` from every start. Returns the places where the original ended.
-  std::set<uint64_t> compare(Arena& arena, const std::vector<std::byte>& bytes, const OutOfLine& copy, VirtAddr to) {
+  std::set<uint64_t> compare(Arena& arena, const std::vector<std::byte>& bytes, const OutOfLine& copy,
+                             VirtAddr to) {
     std::set<uint64_t> exits;
     for (const CpuState& start : starts(arena)) {
       Outcome wanted = run(arena, start, arena.from());
@@ -201,7 +221,8 @@ class Execution : public testing::Test {
     return exits;
   }
 
-  // Stops the copy at each of its resume points, goes on from there in the original, and must end where the original ends.
+  // Stops the copy at each of its resume points, goes on from there in the original, and must end where the
+  // original ends.
   void check_resume_points(Arena& arena, const OutOfLine& copy) {
     for (const ResumePoint& point : copy.points) {
       VirtAddr stop = arena.copy() + 0x200;
@@ -217,8 +238,9 @@ class Execution : public testing::Test {
         state.gpr[kRsp] += static_cast<uint64_t>(int64_t{point.sp_adjust});
         state.exit = 0;
         state = run_on_cpu(state, point.address.value);
-        EXPECT_TRUE(state == wanted.state) << "resumed at offset " << unsigned{point.offset} << "\n"
-                                           << difference(wanted, {state, {}}) << listing(copy.code, arena.copy());
+        EXPECT_TRUE(state == wanted.state)
+            << "resumed at offset " << unsigned{point.offset} << "\n"
+            << difference(wanted, {state, {}}) << listing(copy.code, arena.copy());
       }
       EXPECT_TRUE(reached) << "no run stood at offset " << unsigned{point.offset};
     }
@@ -242,7 +264,8 @@ class Execution : public testing::Test {
     EXPECT_EQ(compare(arena, bytes, std::get<OutOfLine>(far_copy), far->copy()).size(), ways_out);
   }
 
-  // In the upper part of the address space, where a return address does not sign-extend from 32 bits, and in the lower, where it does.
+  // In the upper part of the address space, where a return address does not sign-extend from 32 bits, and in
+  // the lower, where it does.
   void check_shapes(std::span<const Shape> shapes, size_t ways_out) {
     Arena high(0x7a0000000000), low(0x20000000);
     ASSERT_TRUE(high.mapped() && low.mapped());
@@ -256,7 +279,8 @@ class Execution : public testing::Test {
 
  private:
   // Where the instruction can be emulated, that must do what the processor did.
-  void check_emulation(Arena& arena, const std::vector<std::byte>& bytes, const CpuState& start, const CpuState& wanted) {
+  void check_emulation(Arena& arena, const std::vector<std::byte>& bytes, const CpuState& start,
+                       const CpuState& wanted) {
     auto emulation = emulation_for(bytes, arena.from());
     if (!emulation) return;
     arena.reset();
@@ -271,16 +295,23 @@ class Execution : public testing::Test {
   }
 };
 
-TEST_F(Execution, CopiesOfWhatFallsThroughDoWhatTheOriginalDoes) { check_shapes(kFallingThrough, 1); }
+TEST_F(Execution, CopiesOfWhatFallsThroughDoWhatTheOriginalDoes) {
+  check_shapes(kFallingThrough, 1);
+}
 
 TEST_F(Execution, CopiesOfVectorAndBmiInstructionsDoWhatTheOriginalDoes) {
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2")) GTEST_SKIP() << "the processor has no x86-64-v3";
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2"))
+    GTEST_SKIP() << "the processor has no x86-64-v3";
   check_shapes(kNeedingX86_64V3, 1);
 }
 
-TEST_F(Execution, CopiesOfBranchesAreTakenWhenTheOriginalIs) { check_shapes(kBranches, 2); }
+TEST_F(Execution, CopiesOfBranchesAreTakenWhenTheOriginalIs) {
+  check_shapes(kBranches, 2);
+}
 
-TEST_F(Execution, CopiesOfTransfersLeadWhereTheOriginalLeads) { check_shapes(kTransfers, 1); }
+TEST_F(Execution, CopiesOfTransfersLeadWhereTheOriginalLeads) {
+  check_shapes(kTransfers, 1);
+}
 
 TEST_F(Execution, ACopiedSyscallReturnsBehindItself) {
   Arena arena(0x20000000);

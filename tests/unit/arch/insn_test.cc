@@ -14,8 +14,8 @@ struct Row {
   const char* code;
   Kind kind;
   uint8_t length;
-  uint64_t target = 0;         // less kAt; 0: none
-  uint64_t reference = 0;      // less kAt; 0: none
+  uint64_t target = 0;     // less kAt; 0: none
+  uint64_t reference = 0;  // less kAt; 0: none
   uint8_t displacement_at = 0;
 };
 
@@ -48,7 +48,8 @@ const Row kRows[] = {
     {"e3 05                     ; jrcxz", Kind::loop, 2, 7},
     {"67 e3 05                  ; jecxz", Kind::loop, 3, 8},
     {"e8 fb ff ff ff            ; call self", Kind::call, 5, 0},
-    {"66 66 48 e8 10 00 00 00   ; data16 data16 rex.W call, of the TLS general dynamic sequence", Kind::call, 8, 0x18},
+    {"66 66 48 e8 10 00 00 00   ; data16 data16 rex.W call, of the TLS general dynamic sequence", Kind::call,
+     8, 0x18},
     {"ff d0                     ; call rax", Kind::call_indirect, 2},
     {"41 ff 54 24 08            ; call [r12 + 8]", Kind::call_indirect, 5},
     {"ff 15 10 00 00 00         ; call [rip + 0x10]", Kind::call_indirect, 6, 0, 0x16, 2},
@@ -64,7 +65,8 @@ const Row kRows[] = {
     {"0f 0b                     ; ud2", Kind::undefined, 2},
     {"f4                        ; hlt", Kind::undefined, 1},
     {"48 8d 05 10 00 00 00      ; lea rax, [rip + 0x10]", Kind::other, 7, 0, 0x17, 3},
-    {"80 3d 10 00 00 00 00      ; cmp byte [rip + 0x10], 0: an immediate behind the displacement", Kind::other, 7, 0, 0x17, 2},
+    {"80 3d 10 00 00 00 00      ; cmp byte [rip + 0x10], 0: an immediate behind the displacement",
+     Kind::other, 7, 0, 0x17, 2},
     {"81 3d 10 00 00 00 01 02 03 04 ; cmp dword [rip + 0x10], imm32", Kind::other, 10, 0, 0x1a, 2},
     {"66 c7 05 10 00 00 00 01 02 ; mov word [rip + 0x10], imm16", Kind::other, 9, 0, 0x19, 3},
     {"64 48 8b 05 10 00 00 00   ; mov rax, fs:[rip + 0x10]", Kind::other, 8, 0, 0x18, 4},
@@ -89,7 +91,8 @@ TEST(Insn, KindLengthAndTargetsOfEachShape) {
     ASSERT_TRUE(insn.has_value());
     EXPECT_EQ(insn->kind, row.kind);
     EXPECT_EQ(insn->length, row.length);
-    bool has_target = row.kind == Kind::jump || row.kind == Kind::branch || row.kind == Kind::loop || row.kind == Kind::call;
+    bool has_target = row.kind == Kind::jump || row.kind == Kind::branch || row.kind == Kind::loop ||
+                      row.kind == Kind::call;
     EXPECT_EQ(insn->target, has_target ? std::optional(kAt + row.target) : std::nullopt);
     EXPECT_EQ(insn->rip_reference, row.reference != 0 ? std::optional(kAt + row.reference) : std::nullopt);
     EXPECT_EQ(insn->rip_displacement_offset, row.displacement_at);
@@ -106,9 +109,9 @@ TEST(Insn, EveryTruncationIsNoInstruction) {
 }
 
 TEST(Insn, WhatIsInvalidOrMeansTwoThingsDoesNotDecode) {
-  for (const char* code : {"06 ; push es", "0f 0a", "d6", "66 e9 00 00 00 00 ; jmp rel16 or rel32", "66 0f 84 00 00 00 00",
-                           "66 75 00", "66 e8 00 00 00 00", "66 c3", "66 ff e0", "66 ff 15 00 00 00 00", "66 e3 00",
-                           "f0 e9 00 00 00 00 ; lock jmp"}) {
+  for (const char* code : {"06 ; push es", "0f 0a", "d6", "66 e9 00 00 00 00 ; jmp rel16 or rel32",
+                           "66 0f 84 00 00 00 00", "66 75 00", "66 e8 00 00 00 00", "66 c3", "66 ff e0",
+                           "66 ff 15 00 00 00 00", "66 e3 00", "f0 e9 00 00 00 00 ; lock jmp"}) {
     auto bytes = assemble(code);
     bytes.resize(kMaxInsn, std::byte{0x90});
     EXPECT_FALSE(decode(bytes, kAt).has_value()) << code;

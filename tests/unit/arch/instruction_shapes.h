@@ -1,5 +1,5 @@
-// Instruction shapes for the tests that run them. "data" stands for the displacement of a rip-relative operand, "rel8" and "rel32" for one to the
-// branch target; the encodings were made by an assembler.
+// Instruction shapes for the tests that run them. "data" stands for the displacement of a rip-relative
+// operand, "rel8" and "rel32" for one to the branch target; the encodings were made by an assembler.
 #pragma once
 
 namespace rtrace::arch {

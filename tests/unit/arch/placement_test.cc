@@ -8,12 +8,15 @@ namespace {
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kTop = (uint64_t{1} << 47) - kPageSize;
 
-constexpr Range range(uint64_t begin, uint64_t end) { return {{begin}, {end}}; }
+constexpr Range range(uint64_t begin, uint64_t end) {
+  return {{begin}, {end}};
+}
 using Gap = std::optional<Range>;
 
 TEST(FindGap, DirectlyBehindAnObjectWithNothingAround) {
   Range object = range(0x7f0000001000, 0x7f0000005000);
-  EXPECT_EQ(find_gap({object}, object, kPageSize), Gap(range(0x7f0000000000, 0x7f0000001000))) << "a tie: the lower";
+  EXPECT_EQ(find_gap({object}, object, kPageSize), Gap(range(0x7f0000000000, 0x7f0000001000)))
+      << "a tie: the lower";
 }
 
 struct Row {
@@ -52,7 +55,11 @@ const Row kRows[] = {
      range(kBase, kBase + 0x4100),
      0x1000,
      range(kBase + 0x5000, kBase + 0x6000)},
-    {"never below the lowest address", {range(0x11000, 0x20000)}, range(0x11000, 0x20000), 0x2000, range(0x20000, 0x22000)},
+    {"never below the lowest address",
+     {range(0x11000, 0x20000)},
+     range(0x11000, 0x20000),
+     0x2000,
+     range(0x20000, 0x22000)},
     {"never into the last page of user space",
      {range(kTop - 0x8000, kTop - 0x3000)},
      range(kTop - 0x8000, kTop - 0x3000),
@@ -89,7 +96,7 @@ TEST(FindGap, NearestThatFits) {
 
 TEST(FindGap, LastReachableByteIsUsedAndNoFurther) {
   Range object = range(kBase, kBase + 0x1000);
-  uint64_t reach = kBase + kNear + 1;                    // exclusive end of what is near to kBase
+  uint64_t reach = kBase + kNear + 1;  // exclusive end of what is near to kBase
   uint64_t page = (reach & ~(kPageSize - 1)) - kPageSize;
   std::vector<Range> taken = {range(kBase - 3 * kGiB, kBase), object, range(kBase + 0x1000, page)};
   EXPECT_EQ(find_gap(taken, object, kPageSize), Gap(range(page, page + kPageSize)));
@@ -100,7 +107,8 @@ TEST(FindGap, LastReachableByteIsUsedAndNoFurther) {
 TEST(FindGap, FirstReachableByteIsUsedAndNoFurther) {
   Range object = range(kBase, kBase + 0x1000);
   uint64_t page = (object.end.value - 1 - kNear + kPageSize - 1) & ~(kPageSize - 1);
-  std::vector<Range> taken = {range(page + kPageSize, kBase), object, range(kBase + 0x1000, kBase + 3 * kGiB)};
+  std::vector<Range> taken = {range(page + kPageSize, kBase), object,
+                              range(kBase + 0x1000, kBase + 3 * kGiB)};
   EXPECT_EQ(find_gap(taken, object, kPageSize), Gap(range(page, page + kPageSize)));
   taken.front() = range(page + kPageSize - 1, kBase);
   EXPECT_EQ(find_gap(taken, object, kPageSize), std::nullopt);
@@ -111,7 +119,9 @@ TEST(FindGap, ObjectNearAddressZeroDoesNotWrap) {
   EXPECT_EQ(find_gap({range(0x10000, 0x400000), object}, object, kPageSize), Gap(range(0x500000, 0x501000)));
 }
 
-TEST(FindGapDeathTest, SizeIsWholePages) { EXPECT_DEATH(find_gap({}, range(0x400000, 0x401000), 100), "CHECK"); }
+TEST(FindGapDeathTest, SizeIsWholePages) {
+  EXPECT_DEATH(find_gap({}, range(0x400000, 0x401000), 100), "CHECK");
+}
 
 }  // namespace
 }  // namespace rtrace::arch

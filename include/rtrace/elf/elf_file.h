@@ -1,8 +1,8 @@
 // One ELF file, parsed once; knows no process. The only module with libelf.
 //
-// A file mapped by a tracee may be anything: truncated, hostile, not ELF at all. Every offset and count read from it is
-// checked; open() throws Error for what cannot be used at all, and later questions about broken parts answer as if the part were absent (and
-// warnings() says so).
+// A file mapped by a tracee may be anything: truncated, hostile, not ELF at all. Every offset and count read
+// from it is checked; open() throws Error for what cannot be used at all, and later questions about broken
+// parts answer as if the part were absent (and warnings() says so).
 #pragma once
 
 #include <memory>
@@ -22,16 +22,16 @@ enum class FileType : uint8_t { executable, shared };  // ET_EXEC, ET_DYN (PIE t
 
 // A PT_LOAD segment.
 struct Segment {
-  ElfRange memory;      // p_vaddr, p_memsz
-  FileOffset offset;    // p_offset
+  ElfRange memory;    // p_vaddr, p_memsz
+  FileOffset offset;  // p_offset
   uint64_t file_size = 0;
   bool readable = false, writable = false, executable = false;
 };
 
 class ElfFile {
  public:
-  // Reads an x86-64 ELF executable or shared object. `path` is for messages and for finding the separate debug file. Throws Error:
-  // "not an ELF file", "a 32-bit object", "truncated: ...".
+  // Reads an x86-64 ELF executable or shared object. `path` is for messages and for finding the separate
+  // debug file. Throws Error: "not an ELF file", "a 32-bit object", "truncated: ...".
   static std::shared_ptr<const ElfFile> open(UniqueFd fd, std::string path);
   static std::shared_ptr<const ElfFile> open(const std::string& path);
 
@@ -41,32 +41,40 @@ class ElfFile {
 
   const std::string& path() const;
   FileType type() const;
-  ElfAddr entry() const;                          // e_entry
-  std::optional<ElfAddr> dynamic() const;         // p_vaddr of PT_DYNAMIC
-  ElfAddr program_headers() const;                // address of the program headers in memory (AT_PHDR less the bias)
-  std::string_view interpreter() const;           // PT_INTERP, empty in static programs and libraries
-  std::string_view soname() const;                // DT_SONAME, empty if none
-  std::span<const std::byte> build_id() const;    // NT_GNU_BUILD_ID, empty if none
-  std::optional<ElfAddr> build_id_note() const;   // where the build-id's bytes lie in memory, if a PT_LOAD maps them
+  ElfAddr entry() const;                   // e_entry
+  std::optional<ElfAddr> dynamic() const;  // p_vaddr of PT_DYNAMIC
+  ElfAddr program_headers() const;         // address of the program headers in memory (AT_PHDR less the bias)
+  std::string_view interpreter() const;    // PT_INTERP, empty in static programs and libraries
+  std::string_view soname() const;         // DT_SONAME, empty if none
+  std::span<const std::byte> build_id() const;  // NT_GNU_BUILD_ID, empty if none
+  std::optional<ElfAddr> build_id_note()
+      const;  // where the build-id's bytes lie in memory, if a PT_LOAD maps them
   const std::vector<Segment>& segments() const;
   const std::vector<std::string_view>& needed() const;  // DT_NEEDED
   const std::vector<std::string>& warnings() const;
 
-  // True where .symtab is missing: only exported functions have names (unless a debug file or .gnu_debugdata helps).
+  // True where .symtab is missing: only exported functions have names (unless a debug file or .gnu_debugdata
+  // helps).
   bool stripped() const;
 
-  // Bytes as the file has them at an address of its own space, without relocations; shorter where the file's part of a segment ends.
+  // Bytes as the file has them at an address of its own space, without relocations; shorter where the file's
+  // part of a segment ends.
   std::span<const std::byte> bytes_at(ElfAddr address, size_t size) const;
 
-  // All defined function symbols: .symtab if there, and .dynsym; the same (name, address) once. Parsed on first use.
-  // Order: by address, then name.
+  // All defined function symbols: .symtab if there, and .dynsym; the same (name, address) once. Parsed on
+  // first use. Order: by address, then name.
   const std::vector<Symbol>& functions() const;
-  // The function symbols of that name: by .gnu.hash (or DT_HASH) for exported ones, by an index of .symtab for the others.
+  // The function symbols of that name: by .gnu.hash (or DT_HASH) for exported ones, by an index of .symtab
+  // for the others.
   std::vector<Symbol> find_function(std::string_view name) const;
-  // The exported definition that the dynamic linker would bind `name` to: global or weak, default visibility, of the given version if
-  // not empty, else the default version. Through .gnu.hash only; never walks a table.
+  // What compilers made of a static function of that name: `name` plus one or more of .isra.N, .constprop.N,
+  // .part.N, .lto_priv.N. Their arguments are not those of the source. Never `.cold`.
+  std::vector<Symbol> find_clones(std::string_view name) const;
+  // The exported definition that the dynamic linker would bind `name` to: global or weak, default visibility,
+  // of the given version if not empty, else the default version. Through .gnu.hash only; never walks a table.
   std::optional<Symbol> find_exported(std::string_view name, std::string_view version = {}) const;
-  // The function that contains the address (by size; where sizes are 0, the nearest before it in the same section), for `symbol+0xoff` texts.
+  // The function that contains the address (by size; where sizes are 0, the nearest before it in the same
+  // section), for `symbol+0xoff` texts.
   std::optional<Symbol> function_at(ElfAddr address) const;
   // A defined symbol of any type (`_r_debug`, `_dl_debug_state`), by .dynsym then .symtab.
   std::optional<ElfAddr> find_symbol(std::string_view name) const;
@@ -74,19 +82,20 @@ class ElfFile {
   // Parsed on first use.
   const std::vector<CallSlot>& call_slots() const;
   const std::vector<IrelativeSlot>& irelative_slots() const;
-  // Undefined function names that the object imports (with their DT_VERNEED file where versioned, else empty), for messages:
-  // "mysql2.so imports mysql_send_query".
+  // Undefined function names that the object imports (with their DT_VERNEED file where versioned, else
+  // empty), for messages: "mysql2.so imports mysql_send_query".
   struct Import {
     std::string_view name;
     std::string_view from;  // "libmariadb.so.3", or empty if not known
   };
   const std::vector<Import>& imports() const;
 
-  // [begin, end) of each function that .eh_frame describes (via .eh_frame_hdr's table, else the section), sorted. For instruction boundaries
-  // in stripped objects.
+  // [begin, end) of each function that .eh_frame describes (via .eh_frame_hdr's table, else the section),
+  // sorted. For instruction boundaries in stripped objects.
   const std::vector<ElfRange>& frame_ranges() const;
 
-  // The first function that the dynamic linker runs on load (DT_INIT, else the first of DT_INIT_ARRAY as the file's relocations give it).
+  // The first function that the dynamic linker runs on load (DT_INIT, else the first of DT_INIT_ARRAY as the
+  // file's relocations give it).
   std::optional<ElfAddr> first_initializer() const;
 
  private:

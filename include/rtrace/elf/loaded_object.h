@@ -16,11 +16,11 @@ enum class ObjectId : uint32_t {};
 
 struct LoadedObject {
   ObjectId id{};
-  std::string path;            // as the tracee's maps name it
+  std::string path;  // as the tracee's maps name it
   LoadBias bias;
   std::shared_ptr<const ElfFile> file;
-  bool main_program = false;   // matches MAIN in filters
-  int link_namespace = 0;      // 0, or the dlmopen namespace's number
+  bool main_program = false;  // matches MAIN in filters
+  int link_namespace = 0;     // 0, or the dlmopen namespace's number
 
   // SONAME, else the file's basename. What output prints after '@'.
   std::string name() const;

@@ -21,24 +21,29 @@ struct Symbol {
   uint64_t size = 0;  // 0 is common for assembly and means "not known"
   Binding binding = Binding::global;
   Table table = Table::dynsym;
-  bool ifunc = false;  // the address is the resolver's, not the implementation's
-  std::string_view version;   // of a dynsym definition; empty where there is none
+  bool ifunc = false;           // the address is the resolver's, not the implementation's
+  std::string_view version;     // of a dynsym definition; empty where there is none
   bool default_version = true;  // name@@VERSION, or no version at all
 };
 
-// Where an object calls one imported function: the relocation that fills its GOT slot, and the stub that jumps through it.
-// One for each JUMP_SLOT and each GLOB_DAT relocation that names a function or a symbol without a type. The symbol always comes from the relocation
-// of the slot that the stub's own jump reads, never from the stub's index: IRELATIVE relocations may stand in between.
+// Where an object calls one imported function: the relocation that fills its GOT slot, and the stub that
+// jumps through it. One for each JUMP_SLOT and each GLOB_DAT relocation that names a function or a symbol
+// without a type. The symbol always comes from the relocation of the slot that the stub's own jump reads,
+// never from the stub's index: IRELATIVE relocations may stand in between.
 struct CallSlot {
   enum class Relocation : uint8_t { jump_slot, glob_dat };
 
   std::string_view name;
-  std::string_view version;      // from .gnu.version_r; empty where there is none
-  ElfAddr slot;                  // address of the GOT entry, 8 bytes
+  std::string_view version;  // from .gnu.version_r; empty where there is none
+  ElfAddr slot;              // address of the GOT entry, 8 bytes
   Relocation relocation = Relocation::jump_slot;
-  std::optional<ElfAddr> stub;   // where a call lands: .plt.sec before .plt, .plt.got for a GLOB_DAT; none with -fno-plt
+  std::optional<ElfAddr>
+      stub;  // where a call lands: .plt.sec before .plt, .plt.got for a GLOB_DAT; none with -fno-plt
   bool called_directly = false;  // the text holds `call *slot(%rip)` or `jmp *slot(%rip)` besides the stub
-  std::vector<ElfAddr> tail_jumps;  // each `jmp *slot(%rip)` outside a stub, at a verified instruction boundary
+  // Each place outside the stubs whose bytes read `jmp *slot(%rip)`, as the address of the opcode byte ff; a
+  // prefix may stand before it, and the instruction ends 6 bytes later. Candidates: that an instruction
+  // stands there is not verified, which takes disassembling the containing function from its start.
+  std::vector<ElfAddr> tail_jumps;
 };
 
 // An R_X86_64_IRELATIVE relocation: the slot receives what the resolver returns.

@@ -1,5 +1,6 @@
-// The protocol between a dynamic linker and a debugger: struct r_debug and the chain of link maps, as <link.h> and glibc's
-// elf/dl-debug.c define them. Reads through Memory, so a running, a stopped and a made-up process look alike.
+// The protocol between a dynamic linker and a debugger: struct r_debug and the chain of link maps, as
+// <link.h> and glibc's elf/dl-debug.c define them. Reads through Memory, so a running, a stopped and a
+// made-up process look alike.
 #pragma once
 
 #include <compare>
@@ -13,7 +14,11 @@
 
 namespace rtrace::loader {
 
-enum class LinkState : uint8_t { consistent = 0, adding = 1, deleting = 2 };  // r_state: RT_CONSISTENT, RT_ADD, RT_DELETE
+enum class LinkState : uint8_t {
+  consistent = 0,
+  adding = 1,
+  deleting = 2
+};  // r_state: RT_CONSISTENT, RT_ADD, RT_DELETE
 
 // One struct link_map.
 struct LinkMapEntry {
@@ -26,9 +31,10 @@ struct LinkMapEntry {
 };
 
 struct LinkMap {
-  std::vector<LinkMapEntry> entries;  // in the dynamic linker's order
+  std::vector<LinkMapEntry> entries;        // in the dynamic linker's order
   LinkState state = LinkState::consistent;  // that of the namespace which is not consistent, if any
-  bool truncated = false;             // a cycle, an unreadable entry, or more than kMaxEntries: what follows is not known
+  bool truncated =
+      false;  // a cycle, an unreadable entry, or more than kMaxEntries: what follows is not known
 };
 inline constexpr size_t kMaxEntries = 65536;
 inline constexpr size_t kMaxNameLength = 4096;
@@ -43,8 +49,8 @@ Changes diff(const LinkMap& before, const LinkMap& after);
 
 class Rendezvous {
  public:
-  // Finds r_debug through DT_DEBUG of the main program's dynamic section (`dynamic` is its VirtAddr). nullopt while the dynamic linker has not
-  // filled it in, or where there is none.
+  // Finds r_debug through DT_DEBUG of the main program's dynamic section (`dynamic` is its VirtAddr). nullopt
+  // while the dynamic linker has not filled it in, or where there is none.
   static std::optional<Rendezvous> find(const Memory& memory, VirtAddr dynamic);
   // musl and early start-up: the address of the dynamic linker's own r_debug symbol is known.
   explicit Rendezvous(VirtAddr r_debug) : r_debug_(r_debug) {}
@@ -52,8 +58,8 @@ class Rendezvous {
   VirtAddr address() const { return r_debug_; }
   // r_brk: the function that the dynamic linker calls around each change.
   std::optional<VirtAddr> breakpoint(const Memory& memory) const;
-  // All namespaces (r_version 2: r_next). nullopt where r_debug itself cannot be read or makes no sense. Safe on a running process and on hostile
-  // memory: bounded in time and size whatever the pointers say.
+  // All namespaces (r_version 2: r_next). nullopt where r_debug itself cannot be read or makes no sense. Safe
+  // on a running process and on hostile memory: bounded in time and size whatever the pointers say.
   std::optional<LinkMap> read(const Memory& memory) const;
 
  private:

@@ -1,0 +1,199 @@
+#include "call_slots.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "slot_scan.h"
+
+namespace rtrace::elf {
+namespace {
+
+bool has_no_type(const Elf64_Sym& symbol) {
+  return ELF64_ST_TYPE(symbol.st_info) == STT_NOTYPE;
+}
+
+// A symbol that may be called through its GOT entry. Undefined symbols often have no type (gold, hand-written
+// assembly).
+bool callable(const Elf64_Sym& symbol, const Image& image) {
+  unsigned type = ELF64_ST_TYPE(symbol.st_info);
+  if (type == STT_FUNC || type == STT_GNU_IFUNC) return true;
+  return has_no_type(symbol) && (symbol.st_shndx == SHN_UNDEF || image.executable({symbol.st_value}));
+}
+
+std::vector<CallSlot> slots_of(const Image& image, const DynamicSymbols& symbols,
+                               const Relocations& relocations) {
+  std::vector<CallSlot> slots;
+  relocations.for_each_named([&](const Elf64_Rela& relocation) {
+    auto type = ELF64_R_TYPE(relocation.r_info);
+    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) return;
+    uint64_t index = ELF64_R_SYM(relocation.r_info);
+    auto symbol = symbols.symbol(index);
+    if (!symbol || index == STN_UNDEF || symbols.name(*symbol).empty()) return;
+    if (type == R_X86_64_GLOB_DAT && !callable(*symbol, image)) return;
+    slots.push_back({.name = symbols.name(*symbol),
+                     .version = symbols.version_of(index).name,
+                     .slot = {relocation.r_offset},
+                     .relocation = type == R_X86_64_JUMP_SLOT ? CallSlot::Relocation::jump_slot
+                                                              : CallSlot::Relocation::glob_dat,
+                     .stub = {},
+                     .tail_jumps = {}});
+  });
+  std::stable_sort(slots.begin(), slots.end(),
+                   [](const CallSlot& a, const CallSlot& b) { return a.slot < b.slot; });
+  // The dynamic linker applies relocations in order: of two for one slot the last one holds.
+  auto last = std::unique(slots.rbegin(), slots.rend(),
+                          [](const CallSlot& a, const CallSlot& b) { return a.slot == b.slot; });
+  slots.erase(slots.begin(), last.base());
+  return slots;
+}
+
+CallSlot& slot_at(std::vector<CallSlot>& slots, ElfAddr address) {
+  return *std::lower_bound(slots.begin(), slots.end(), address,
+                           [](const CallSlot& slot, ElfAddr wanted) { return slot.slot < wanted; });
+}
+
+void add_direct(CallSlot& slot, const SlotReference& reference) {
+  slot.called_directly = true;
+  if (reference.kind == SlotReference::Kind::jump) slot.tail_jumps.push_back(reference.address);
+}
+
+// Only these may be called by other means than their stub: the linker gives a function that is used in both
+// ways one GLOB_DAT slot.
+bool needs_text_scan(const CallSlot& slot) {
+  return !slot.stub || slot.relocation == CallSlot::Relocation::glob_dat;
+}
+
+bool is_plt(const Section& section) {
+  return section.executable() && (section.name.starts_with(".plt") || section.name.starts_with(".iplt"));
+}
+
+// With section headers: stubs are what stands in the PLT sections, direct references what stands elsewhere.
+void resolve_by_sections(const Image& image, std::span<const ElfAddr> addresses,
+                         std::vector<CallSlot>& slots) {
+  std::vector<const Section*> plts;
+  for (const Section& section : image.sections())
+    if (is_plt(section)) plts.push_back(&section);
+  // With IBT and lazy binding calls land in .plt.sec, and .plt holds what the first call falls back to. gABI
+  // x86-64, "Procedure Linkage Table".
+  auto second = [](const Section* section) {
+    return section->name == ".plt.sec" || section->name == ".plt.bnd";
+  };
+  std::stable_partition(plts.begin(), plts.end(), second);
+  for (const Section* section : plts) {
+    CodeBytes code{{section->header.sh_addr}, image.contents(*section)};
+    for (const SlotReference& reference : find_slot_references(code, addresses)) {
+      CallSlot& slot = slot_at(slots, reference.slot);
+      if (!slot.stub && reference.kind == SlotReference::Kind::jump)
+        slot.stub = stub_begin(code, reference.address);
+    }
+  }
+  if (std::none_of(slots.begin(), slots.end(), needs_text_scan)) return;
+  for (const Section& section : image.sections()) {
+    if (!section.executable() || is_plt(section)) continue;
+    CodeBytes code{{section.header.sh_addr}, image.contents(section)};
+    for (const SlotReference& reference : find_slot_references(code, addresses))
+      add_direct(slot_at(slots, reference.slot), reference);
+  }
+}
+
+// What may follow a stub's jump inside its 8 or 16 bytes: `push $index` of a lazy entry, or padding.
+bool stub_may_end_at(const CodeBytes& code, ElfAddr end) {
+  uint64_t at = end - code.address;
+  if (end.value % 8 == 0) return true;
+  auto next = load<uint8_t>(code.bytes, at);
+  if (!next) return true;
+  return *next == 0x68 || *next == 0x66 || *next == 0x90 || *next == 0x0f || *next == 0xcc || *next == 0;
+}
+
+// The jumps of a segment that look like stubs, by where the stub begins.
+using StubCandidates = std::map<ElfAddr, const SlotReference*>;
+
+StubCandidates stub_candidates(const CodeBytes& code, const std::vector<SlotReference>& references) {
+  StubCandidates stubs;
+  for (const SlotReference& reference : references) {
+    ElfAddr begin = stub_begin(code, reference.address);
+    if (reference.kind == SlotReference::Kind::jump && begin.value % 8 == 0 &&
+        stub_may_end_at(code, reference.address + kSlotReferenceLength))
+      stubs.emplace(begin, &reference);
+  }
+  return stubs;
+}
+
+// A stub has another at the distance of one PLT entry, or before it PLT0, which begins with `push
+// link_map(%rip)` (ff 35).
+bool stands_in_a_plt(const CodeBytes& code, const StubCandidates& stubs, ElfAddr begin) {
+  for (uint64_t distance : {uint64_t{8}, uint64_t{16}})
+    if (stubs.contains(begin + distance) || stubs.contains(begin - distance)) return true;
+  uint64_t offset = begin - code.address;
+  return offset >= 16 && load<uint16_t>(code.bytes, offset - 16) == uint16_t{0x35ff};
+}
+
+// Without section headers a stub is told from a tail jump by its place. Only a JUMP_SLOT, which exists for
+// its stub, takes one that stands alone.
+void resolve_by_segments(const Image& image, std::span<const ElfAddr> addresses,
+                         std::vector<CallSlot>& slots) {
+  for (const Segment& segment : image.segments()) {
+    if (!segment.executable) continue;
+    CodeBytes code{segment.memory.begin, image.at(segment.memory.begin)};
+    std::vector<SlotReference> references = find_slot_references(code, addresses);
+    StubCandidates stubs = stub_candidates(code, references);
+    std::set<const SlotReference*> used;
+    for (bool must_be_in_plt : {true, false}) {
+      for (const auto& [begin, reference] : stubs) {
+        CallSlot& slot = slot_at(slots, reference->slot);
+        bool alone_is_enough = !must_be_in_plt && slot.relocation == CallSlot::Relocation::jump_slot;
+        if (slot.stub || !(alone_is_enough || stands_in_a_plt(code, stubs, begin))) continue;
+        slot.stub = begin;
+        used.insert(reference);
+      }
+    }
+    for (const SlotReference& reference : references)
+      if (!used.contains(&reference)) add_direct(slot_at(slots, reference.slot), reference);
+  }
+}
+
+}  // namespace
+
+std::vector<CallSlot> read_call_slots(const Image& image, const DynamicSymbols& symbols,
+                                      const Relocations& relocations) {
+  std::vector<CallSlot> slots = slots_of(image, symbols, relocations);
+  if (slots.empty()) return slots;
+  std::vector<ElfAddr> addresses;
+  for (const CallSlot& slot : slots) addresses.push_back(slot.slot);
+  if (image.sections().empty())
+    resolve_by_segments(image, addresses, slots);
+  else
+    resolve_by_sections(image, addresses, slots);
+  return slots;
+}
+
+std::vector<IrelativeSlot> read_irelative_slots(const Relocations& relocations) {
+  std::vector<IrelativeSlot> slots;
+  relocations.for_each_named([&](const Elf64_Rela& relocation) {
+    if (ELF64_R_TYPE(relocation.r_info) != R_X86_64_IRELATIVE) return;
+    slots.push_back({{relocation.r_offset}, {static_cast<uint64_t>(relocation.r_addend)}});
+  });
+  return slots;
+}
+
+std::vector<ElfFile::Import> read_imports(const DynamicSymbols& symbols, const Relocations& relocations) {
+  uint64_t used = 0;
+  relocations.for_each_named([&](const Elf64_Rela& relocation) {
+    used = std::max<uint64_t>(used, ELF64_R_SYM(relocation.r_info) + 1);
+  });
+  std::vector<ElfFile::Import> imports;
+  std::set<std::string_view> seen;
+  uint64_t count = symbols.count(used);
+  for (uint64_t i = 1; i < count; ++i) {
+    auto symbol = symbols.symbol(i);
+    if (!symbol || symbol->st_shndx != SHN_UNDEF) continue;
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
+    std::string_view name = symbols.name(*symbol);
+    if (!name.empty() && seen.insert(name).second) imports.push_back({name, symbols.version_of(i).file});
+  }
+  return imports;
+}
+
+}  // namespace rtrace::elf

@@ -1,0 +1,318 @@
+#include "rtrace/elf/elf_file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+
+#include "call_slots.h"
+#include "debug_file.h"
+#include "dynamic.h"
+#include "frames.h"
+#include "image.h"
+#include "relocations.h"
+#include "rtrace/base/error.h"
+#include "rtrace/base/log.h"
+#include "symtab.h"
+
+namespace rtrace::elf {
+
+// What is cheap and always needed is read at once; tables on first use. One thread only, as all of the
+// engine.
+struct ElfFile::Impl {
+  Impl(Mapping mapping, std::string file_path)
+      : path(std::move(file_path)),
+        image(std::move(mapping)),
+        dynamic(image),
+        dynamic_symbols(image, dynamic),
+        relocations(image, dynamic) {}
+
+  std::string path;
+  Image image;
+  Dynamic dynamic;
+  DynamicSymbols dynamic_symbols;
+  Relocations relocations;
+
+  // Outer optional: whether it was looked for.
+  std::optional<std::optional<Symtab>> own_symtab, debug_symtab;
+  std::unique_ptr<Image> debug_image;  // what debug_symtab points into
+
+  std::optional<std::vector<Symbol>> functions;
+  std::optional<std::vector<CallSlot>> call_slots;
+  std::optional<std::vector<IrelativeSlot>> irelative_slots;
+  std::optional<std::vector<Import>> imports;
+  std::optional<std::vector<ElfRange>> frame_ranges;
+
+  const std::optional<Symtab>& symtab() {
+    if (!own_symtab) own_symtab = Symtab::read(image, Symbol::Table::symtab);
+    return *own_symtab;
+  }
+
+  // The symbol table for static functions: the object's own, else its debug file's.
+  const std::optional<Symtab>& static_symbols() {
+    if (symtab()) return symtab();
+    if (!debug_symtab) {
+      debug_image = find_debug_file(image, path);
+      debug_symtab = debug_image ? Symtab::read(*debug_image, Symbol::Table::debug_file) : std::nullopt;
+      RTRACE_LOG(elf, 1, "{}: stripped, {} debug file", path, *debug_symtab ? "symbols from its" : "no");
+    }
+    return *debug_symtab;
+  }
+
+  Symbol dynamic_symbol(uint64_t index, const Elf64_Sym& symbol) const {
+    return {.name = dynamic_symbols.name(symbol),
+            .address = {symbol.st_value},
+            .size = symbol.st_size,
+            .binding = binding_of(symbol),
+            .table = Symbol::Table::dynsym,
+            .ifunc = ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC,
+            .version = dynamic_symbols.version_of(index).name,
+            .default_version = dynamic_symbols.is_default(index)};
+  }
+};
+
+namespace {
+
+// The same (name, address) once: the exported entry, which knows its version, before .symtab's, and the
+// default version before others.
+void sort_and_merge(std::vector<Symbol>& symbols) {
+  auto key = [](const Symbol& s) {
+    return std::tuple(s.address, s.name, s.table, !s.default_version, s.size == 0);
+  };
+  std::sort(symbols.begin(), symbols.end(),
+            [&](const Symbol& a, const Symbol& b) { return key(a) < key(b); });
+  auto same = [](const Symbol& a, const Symbol& b) { return a.address == b.address && a.name == b.name; };
+  symbols.erase(std::unique(symbols.begin(), symbols.end(), same), symbols.end());
+}
+
+// The name of an address: global before weak before local, then fewest leading underscores, then
+// alphabetical.
+bool is_better_name(const Symbol& a, const Symbol& b) {
+  auto rank = [](const Symbol& symbol) {
+    int binding = symbol.binding == Symbol::Binding::global ? 0
+                  : symbol.binding == Symbol::Binding::weak ? 1
+                                                            : 2;
+    return std::tuple(binding, symbol.name.find_first_not_of('_'), symbol.name);
+  };
+  return rank(a) < rank(b);
+}
+
+bool bindable(const Elf64_Sym& symbol, const Image& image) {
+  unsigned type = ELF64_ST_TYPE(symbol.st_info), binding = ELF64_ST_BIND(symbol.st_info);
+  unsigned visibility = ELF64_ST_VISIBILITY(symbol.st_other);
+  return binding != STB_LOCAL && (visibility == STV_DEFAULT || visibility == STV_PROTECTED) &&
+         (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) &&
+         image.executable({symbol.st_value});
+}
+
+}  // namespace
+
+ElfFile::ElfFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ElfFile::~ElfFile() = default;
+
+std::shared_ptr<const ElfFile> ElfFile::open(UniqueFd fd, std::string path) {
+  try {
+    auto impl = std::make_unique<Impl>(Mapping::of_file(fd.get()), path);
+    uint16_t type = impl->image.header().e_type;
+    if (type != ET_EXEC && type != ET_DYN) throw Error("neither an executable nor a shared object");
+    if (impl->image.segments().empty()) throw Error("nothing to load: no PT_LOAD");
+    return std::shared_ptr<const ElfFile>(new ElfFile(std::move(impl)));
+  } catch (const Error& error) {
+    throw Error::make("{}: {}", path, error.what());
+  }
+}
+
+std::shared_ptr<const ElfFile> ElfFile::open(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not make us wait; it is then refused as no regular file.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) throw Error::from_errno(errno, "{}", path);
+  return open(std::move(fd), path);
+}
+
+const std::string& ElfFile::path() const {
+  return impl_->path;
+}
+
+FileType ElfFile::type() const {
+  return impl_->image.header().e_type == ET_EXEC ? FileType::executable : FileType::shared;
+}
+
+ElfAddr ElfFile::entry() const {
+  return {impl_->image.header().e_entry};
+}
+
+std::optional<ElfAddr> ElfFile::dynamic() const {
+  const Elf64_Phdr* header = impl_->image.program_header(PT_DYNAMIC);
+  if (header == nullptr) return std::nullopt;
+  return ElfAddr{header->p_vaddr};
+}
+
+ElfAddr ElfFile::program_headers() const {
+  if (const Elf64_Phdr* header = impl_->image.program_header(PT_PHDR)) return {header->p_vaddr};
+  uint64_t offset = impl_->image.header().e_phoff;
+  for (const Segment& segment : segments())
+    if (segment.offset.value <= offset && offset - segment.offset.value < segment.file_size)
+      return segment.memory.begin + (offset - segment.offset.value);
+  return {};
+}
+
+std::string_view ElfFile::interpreter() const {
+  const Elf64_Phdr* header = impl_->image.program_header(PT_INTERP);
+  if (header == nullptr) return {};
+  return StringTable(exactly(impl_->image.file(), header->p_offset, header->p_filesz)).at(0);
+}
+
+std::string_view ElfFile::soname() const {
+  return impl_->dynamic.soname();
+}
+
+std::span<const std::byte> ElfFile::build_id() const {
+  const auto& found = impl_->image.build_id();
+  return found ? found->bytes : Bytes{};
+}
+
+std::optional<ElfAddr> ElfFile::build_id_note() const {
+  const auto& found = impl_->image.build_id();
+  if (!found) return std::nullopt;
+  for (const Segment& segment : segments()) {
+    if (found->offset < segment.offset) continue;
+    uint64_t inside = found->offset - segment.offset;
+    if (inside < segment.file_size && found->bytes.size() <= segment.file_size - inside)
+      return segment.memory.begin + inside;
+  }
+  return std::nullopt;
+}
+
+const std::vector<Segment>& ElfFile::segments() const {
+  return impl_->image.segments();
+}
+const std::vector<std::string_view>& ElfFile::needed() const {
+  return impl_->dynamic.needed();
+}
+const std::vector<std::string>& ElfFile::warnings() const {
+  return impl_->image.warnings();
+}
+bool ElfFile::stripped() const {
+  return !impl_->symtab();
+}
+
+std::span<const std::byte> ElfFile::bytes_at(ElfAddr address, size_t size) const {
+  return impl_->image.at(address, size);
+}
+
+const std::vector<Symbol>& ElfFile::functions() const {
+  if (impl_->functions) return *impl_->functions;
+  std::vector<Symbol> all;
+  const DynamicSymbols& dynamic = impl_->dynamic_symbols;
+  uint64_t count = dynamic.count(0);
+  for (uint64_t i = 1; i < count; ++i) {
+    auto symbol = dynamic.symbol(i);
+    if (symbol && is_function(*symbol, impl_->image) && !dynamic.name(*symbol).empty())
+      all.push_back(impl_->dynamic_symbol(i, *symbol));
+  }
+  if (const auto& symtab = impl_->static_symbols()) symtab->functions(impl_->image, all);
+  sort_and_merge(all);
+  all.shrink_to_fit();
+  impl_->functions = std::move(all);
+  return *impl_->functions;
+}
+
+std::vector<Symbol> ElfFile::find_function(std::string_view name) const {
+  std::vector<Symbol> found;
+  for (uint64_t index : impl_->dynamic_symbols.lookup(name)) {
+    auto symbol = impl_->dynamic_symbols.symbol(index);
+    if (symbol && is_function(*symbol, impl_->image)) found.push_back(impl_->dynamic_symbol(index, *symbol));
+  }
+  if (const auto& symtab = impl_->static_symbols()) symtab->find_functions(impl_->image, name, found);
+  sort_and_merge(found);
+  return found;
+}
+
+std::vector<Symbol> ElfFile::find_clones(std::string_view name) const {
+  std::vector<Symbol> found;
+  if (const auto& symtab = impl_->static_symbols()) symtab->find_clones(impl_->image, name, found);
+  sort_and_merge(found);
+  return found;
+}
+
+// As glibc's elf/dl-lookup.c, do_lookup_x and check_match: a hidden version is bound only by references that
+// name it, and an unversioned definition serves every reference.
+std::optional<Symbol> ElfFile::find_exported(std::string_view name, std::string_view version) const {
+  const DynamicSymbols& dynamic = impl_->dynamic_symbols;
+  for (uint64_t index : dynamic.lookup(name)) {
+    auto symbol = dynamic.symbol(index);
+    if (!symbol || !bindable(*symbol, impl_->image) || dynamic.version_entry(index) == VER_NDX_LOCAL)
+      continue;
+    Symbol found = impl_->dynamic_symbol(index, *symbol);
+    bool fits = found.default_version && (version.empty() || found.version.empty());
+    if (fits || (!version.empty() && found.version == version)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<Symbol> ElfFile::function_at(ElfAddr address) const {
+  const auto& all = functions();
+  auto after = std::upper_bound(all.begin(), all.end(), address,
+                                [](ElfAddr wanted, const Symbol& symbol) { return wanted < symbol.address; });
+  // Functions hardly ever nest; a bound keeps a hostile table from making each question linear.
+  constexpr ptrdiff_t kDepth = 64;
+  std::optional<Symbol> best;
+  for (auto at = after; at != all.begin() && after - at < kDepth;) {
+    --at;
+    if (best && at->address < best->address) break;
+    if (address - at->address < at->size && (!best || is_better_name(*at, *best))) best = *at;
+  }
+  if (best || after == all.begin()) return best;
+  // No size: only if nothing that has one lies in between, and not across sections, which may be other code
+  // altogether (.plt after .init).
+  const Symbol& nearest = *std::prev(after);
+  if (nearest.size != 0) return std::nullopt;
+  const Image& image = impl_->image;
+  bool together = image.sections().empty() ? image.segment_of(nearest.address) == image.segment_of(address)
+                                           : image.section_of(nearest.address) == image.section_of(address);
+  return together ? std::optional(nearest) : std::nullopt;
+}
+
+std::optional<ElfAddr> ElfFile::find_symbol(std::string_view name) const {
+  for (uint64_t index : impl_->dynamic_symbols.lookup(name))
+    if (auto symbol = impl_->dynamic_symbols.symbol(index)) return ElfAddr{symbol->st_value};
+  if (const auto& symtab = impl_->static_symbols()) return symtab->find_any(name);
+  return std::nullopt;
+}
+
+const std::vector<CallSlot>& ElfFile::call_slots() const {
+  if (!impl_->call_slots)
+    impl_->call_slots = read_call_slots(impl_->image, impl_->dynamic_symbols, impl_->relocations);
+  return *impl_->call_slots;
+}
+
+const std::vector<IrelativeSlot>& ElfFile::irelative_slots() const {
+  if (!impl_->irelative_slots) impl_->irelative_slots = read_irelative_slots(impl_->relocations);
+  return *impl_->irelative_slots;
+}
+
+const std::vector<ElfFile::Import>& ElfFile::imports() const {
+  if (!impl_->imports) impl_->imports = read_imports(impl_->dynamic_symbols, impl_->relocations);
+  return *impl_->imports;
+}
+
+const std::vector<ElfRange>& ElfFile::frame_ranges() const {
+  if (!impl_->frame_ranges) impl_->frame_ranges = read_frame_ranges(impl_->image);
+  return *impl_->frame_ranges;
+}
+
+// gABI, "Initialization and Termination Functions": DT_INIT runs before the functions of DT_INIT_ARRAY.
+std::optional<ElfAddr> ElfFile::first_initializer() const {
+  ElfAddr init{impl_->dynamic.value(DT_INIT)};
+  if (init && impl_->image.executable(init)) return init;
+  ElfAddr array{impl_->dynamic.value(DT_INIT_ARRAY)};
+  if (!array) return std::nullopt;
+  for (uint64_t i = 0; i < impl_->dynamic.value(DT_INIT_ARRAYSZ) / 8 && i < 16; ++i) {
+    auto function = impl_->relocations.relative_value(impl_->image, array + i * 8);
+    if (function && impl_->image.executable({*function})) return ElfAddr{*function};
+  }
+  return std::nullopt;
+}
+
+}  // namespace rtrace::elf

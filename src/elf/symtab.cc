@@ -1,0 +1,138 @@
+#include "symtab.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rtrace::elf {
+
+bool is_function(const Elf64_Sym& symbol, const Image& object) {
+  unsigned type = ELF64_ST_TYPE(symbol.st_info);
+  return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF &&
+         object.executable({symbol.st_value});
+}
+
+Symbol::Binding binding_of(const Elf64_Sym& symbol) {
+  switch (ELF64_ST_BIND(symbol.st_info)) {
+    case STB_LOCAL:
+      return Symbol::Binding::local;
+    case STB_WEAK:
+      return Symbol::Binding::weak;
+    default:
+      return Symbol::Binding::global;
+  }
+}
+
+bool is_clone_suffix(std::string_view suffix) {
+  static constexpr std::array<std::string_view, 4> kKinds = {".isra.", ".constprop.", ".part.", ".lto_priv."};
+  if (suffix.empty()) return false;
+  while (!suffix.empty()) {
+    auto kind =
+        std::find_if(kKinds.begin(), kKinds.end(), [&](std::string_view k) { return suffix.starts_with(k); });
+    if (kind == kKinds.end()) return false;
+    suffix.remove_prefix(kind->size());
+    size_t digits = std::min(suffix.find_first_not_of("0123456789"), suffix.size());
+    if (digits == 0) return false;
+    suffix.remove_prefix(digits);
+  }
+  return true;
+}
+
+std::optional<Symtab> Symtab::read(const Image& image, Symbol::Table origin) {
+  const Section* section = image.section_of_type(SHT_SYMTAB);
+  if (section == nullptr || section->header.sh_link >= image.sections().size()) return std::nullopt;
+  Table<Elf64_Sym> symbols(image.contents(*section));
+  StringTable names(image.contents(image.sections()[section->header.sh_link]));
+  if (symbols.size() <= 1) return std::nullopt;
+  return Symtab(symbols, names, origin);
+}
+
+Symbol Symtab::make(const Elf64_Sym& symbol) const {
+  Symbol result{.name = names_.at(symbol.st_name),
+                .address = {symbol.st_value},
+                .size = symbol.st_size,
+                .binding = binding_of(symbol),
+                .table = origin_,
+                .ifunc = ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC,
+                .version = {}};
+  // ld writes a definition made with .symver as name@VERSION or name@@VERSION here; .dynsym has the bare
+  // name.
+  size_t mark = result.name.find('@');
+  if (mark != std::string_view::npos && mark > 0) {
+    std::string_view version = result.name.substr(mark + 1);
+    result.default_version = version.starts_with('@');
+    result.version = result.default_version ? version.substr(1) : version;
+    result.name = result.name.substr(0, mark);
+  }
+  return result;
+}
+
+void Symtab::functions(const Image& object, std::vector<Symbol>& out) const {
+  for (size_t i = 1; i < symbols_.size(); ++i) {
+    Elf64_Sym symbol = symbols_[i];
+    if (!is_function(symbol, object)) continue;
+    Symbol made = make(symbol);
+    if (!made.name.empty()) out.push_back(made);
+  }
+}
+
+// Where in the string table `name` stands, followed by what `accept` takes. Some of these are tails of longer
+// names, which the linker shares; a symbol means one exactly if its st_name is that offset.
+template <typename Accept>
+std::vector<uint32_t> Symtab::name_offsets(std::string_view name, Accept accept) const {
+  std::vector<uint32_t> offsets;
+  std::string_view text = names_.text();
+  if (name.empty()) return offsets;
+  const char* at = text.data();
+  const char* end = text.data() + text.size();
+  while (at < end) {
+    at = static_cast<const char*>(memmem(at, static_cast<size_t>(end - at), name.data(), name.size()));
+    if (at == nullptr) break;
+    auto offset = static_cast<uint64_t>(at - text.data());
+    if (offset > UINT32_MAX) break;  // st_name has 32 bits
+    if (at + name.size() < end) {
+      char next = at[name.size()];
+      // The whole name is looked at only where the next byte allows it.
+      if ((next == '\0' || next == '@' || next == '.') &&
+          accept(names_.at(offset).substr(std::min(name.size(), names_.at(offset).size()))))
+        offsets.push_back(static_cast<uint32_t>(offset));
+    }
+    ++at;
+  }
+  return offsets;
+}
+
+template <typename Take>
+void Symtab::symbols_named(const std::vector<uint32_t>& offsets, Take take) const {
+  if (offsets.empty()) return;
+  for (size_t i = 1; i < symbols_.size(); ++i) {
+    Elf64_Sym symbol = symbols_[i];
+    if (symbol.st_name < offsets.front() || symbol.st_name > offsets.back()) continue;
+    if (std::binary_search(offsets.begin(), offsets.end(), symbol.st_name)) take(symbol);
+  }
+}
+
+void Symtab::find_functions(const Image& object, std::string_view name, std::vector<Symbol>& out) const {
+  auto offsets =
+      name_offsets(name, [](std::string_view rest) { return rest.empty() || rest.front() == '@'; });
+  symbols_named(offsets, [&](const Elf64_Sym& symbol) {
+    if (is_function(symbol, object)) out.push_back(make(symbol));
+  });
+}
+
+void Symtab::find_clones(const Image& object, std::string_view name, std::vector<Symbol>& out) const {
+  symbols_named(name_offsets(name, is_clone_suffix), [&](const Elf64_Sym& symbol) {
+    if (is_function(symbol, object)) out.push_back(make(symbol));
+  });
+}
+
+std::optional<ElfAddr> Symtab::find_any(std::string_view name) const {
+  std::optional<ElfAddr> found;
+  auto offsets =
+      name_offsets(name, [](std::string_view rest) { return rest.empty() || rest.front() == '@'; });
+  symbols_named(offsets, [&](const Elf64_Sym& symbol) {
+    if (symbol.st_shndx != SHN_UNDEF && !found) found = ElfAddr{symbol.st_value};
+  });
+  return found;
+}
+
+}  // namespace rtrace::elf

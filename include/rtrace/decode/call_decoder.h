@@ -1,4 +1,5 @@
-// Registers + memory + prototype -> arguments and result. One for each probe, made when it is armed, used at every hit.
+// Registers + memory + prototype -> arguments and result. One for each probe, made when it is armed, used at
+// every hit.
 #pragma once
 
 #include <memory>
@@ -25,23 +26,25 @@ struct Carried {
   const arch::VectorRegs* vectors_at_entry = nullptr;  // of floating-point arguments printed at return
   const arch::VectorRegs* vectors_at_exit = nullptr;   // of a floating-point result
   const std::vector<Value>* before = nullptr;          // Entered::before
-  std::optional<int> error_number;                     // the thread's errno at the return, where needs_errno()
+  std::optional<int> error_number;  // the thread's errno at the return, where needs_errno()
 };
 
 class CallDecoder {
  public:
-  // Without a prototype (nullptr) four integer arguments are guessed, and strings where they point at printable text.
+  // Without a prototype (nullptr) four integer arguments are guessed, and strings where they point at
+  // printable text.
   CallDecoder(std::shared_ptr<const proto::Prototype> prototype, Limits limits);
   ~CallDecoder();
   CallDecoder(CallDecoder&&) noexcept;
   CallDecoder& operator=(CallDecoder&&) noexcept;
 
-  // What memory the two functions below will ask for, so that it can be read in one go before the thread runs on. Where plan.deep is set they may ask for more:
-  // then call them while the thread is stopped.
-  // Sources of at_return() that are registers or stack slots mean those at entry.
+  // What memory the two functions below will ask for, so that it can be read in one go before the thread runs
+  // on. Where plan.deep is set they may ask for more: then call them while the thread is stopped. Sources of
+  // at_return() that are registers or stack slots mean those at entry.
   const agent::CapturePlan& at_entry() const;
   const agent::CapturePlan& at_return() const;
-  // True where an argument or the result travels in xmm or x87 registers, or may (a format, a float in a list): without them such values are unreadable.
+  // True where an argument or the result travels in xmm or x87 registers, or may (a format, a float in a
+  // list): without them such values are unreadable.
   bool needs_vector_registers() const;
   // True where the result has the errno lens; without Carried::error_number a failure shows the bare result.
   bool needs_errno() const;
@@ -49,19 +52,22 @@ class CallDecoder {
   struct Entered {
     std::vector<Argument> arguments;
     bool more_at_return = false;
-    std::vector<Value> before;  // values as of entry of parameters printed later (`inout`, or `in` behind an `out`); hand them to leave(), else only the new ones are shown
+    std::vector<Value> before;  // values as of entry of parameters printed later (`inout`, or `in` behind an
+                                // `out`); hand them to leave(), else only the new ones are shown
   };
   // `regs` as they stand at the function's first instruction, rsp at the return address.
-  Entered enter(const arch::Regs& regs, const Memory& memory, const arch::VectorRegs* vectors = nullptr) const;
+  Entered enter(const arch::Regs& regs, const Memory& memory,
+                const arch::VectorRegs* vectors = nullptr) const;
 
   struct Returned {
     std::vector<Argument> arguments;
     Value result;
   };
-  // `entry` as given to enter(), `exit` at the return address. `memory` is the memory now; stack arguments are read where they lay at
-  // entry only by enter(), which is why their bytes travel in `entry_stack` (at_entry().stack_bytes of them, or fewer).
-  Returned leave(const arch::Regs& entry, const arch::Regs& exit, const Memory& memory, std::span<const std::byte> entry_stack,
-                 const Carried& carried = {}) const;
+  // `entry` as given to enter(), `exit` at the return address. `memory` is the memory now; stack arguments
+  // are read where they lay at entry only by enter(), which is why their bytes travel in `entry_stack`
+  // (at_entry().stack_bytes of them, or fewer).
+  Returned leave(const arch::Regs& entry, const arch::Regs& exit, const Memory& memory,
+                 std::span<const std::byte> entry_stack, const Carried& carried = {}) const;
 
   // True where leave() gives no arguments: `entry` need not be kept.
   bool all_at_entry() const;

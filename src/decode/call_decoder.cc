@@ -1,0 +1,186 @@
+#include "rtrace/decode/call_decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "call_state.h"
+#include "format.h"
+#include "guess.h"
+#include "scalars.h"
+
+namespace rtrace::decode {
+namespace {
+
+using proto::Type;
+
+bool has_failed(const Value& value) {
+  if (value.kind == Value::Kind::nil) return true;
+  bool number = value.kind == Value::Kind::integer || value.kind == Value::Kind::address ||
+                value.kind == Value::Kind::unreadable;
+  uint64_t minus_one = value.size >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * value.size)) - 1;
+  return number && (value.raw & minus_one) == minus_one;
+}
+
+}  // namespace
+
+struct CallDecoder::Impl {
+  std::shared_ptr<const proto::Prototype> prototype;  // shares what its types refer to by name
+  Limits limits;
+  std::optional<Layout> layout;  // none: guess
+  agent::CapturePlan at_entry;
+  agent::CapturePlan at_return;
+
+  Impl(std::shared_ptr<const proto::Prototype> given, Limits given_limits)
+      : prototype(std::move(given)), limits(given_limits) {
+    if (prototype == nullptr) {
+      at_entry = plan_of_guess(limits);
+      return;
+    }
+    layout.emplace(*prototype);
+    at_entry = plan_at_entry(*layout, limits);
+    at_return = plan_at_return(*layout, limits);
+  }
+
+  bool all_at_entry() const { return !layout || layout->first_at_return >= layout->parameters.size(); }
+
+  static Argument argument(const Layout::Parameter& parameter, Value value) {
+    return {parameter.name, parameter.spelling, std::move(value)};
+  }
+
+  static Value decode_argument(const Type& type, const Location& location, const CallState& state,
+                               ValueDecoder& decoder) {
+    CallState::Storage storage;
+    return decoder.decode(type, state.argument_place(location, storage));
+  }
+
+  // The arguments behind a format, of the types that its text says.
+  void add_further(const Memory& memory, CallState& state, std::vector<Argument>& arguments) const {
+    const Layout::Parameter& parameter = layout->parameters.back();
+    CallState::Storage storage;
+    Place place = state.argument_place(parameter.location, storage);
+    std::array<std::byte, 8> slot{};
+    auto bytes = place.bytes;
+    if (bytes.size() < slot.size() && place.address)
+      bytes = std::span(slot).first(memory.read(place.address, slot));
+    if (bytes.size() < slot.size()) return;
+    VirtAddr address{extend(bytes, slot.size(), false)};
+    std::string text = format_text(memory, *parameter.type, address);
+    std::vector<proto::TypeRef> types = format_arguments(text, layout->parameters.size());
+    ArgumentAllocator allocator = layout->behind;
+    std::vector<Location> locations;
+    for (const proto::TypeRef& type : types) locations.push_back(allocator.next(*type));
+    state.set_further(locations);
+    ValueDecoder decoder(memory, limits, state);
+    for (size_t i = 0; i < types.size(); ++i)
+      arguments.push_back(
+          {{}, proto::spell(*types[i]), decode_argument(*types[i], locations[i], state, decoder)});
+    state.set_further({});
+  }
+
+  static std::string format_text(const Memory& memory, const Type& type, VirtAddr address) {
+    const uint64_t size = type.inner->size;
+    if (size == 1) {
+      auto text = memory.read_c_string(address, kMaxFormat);
+      return text ? std::move(text->text) : std::string();
+    }
+    std::vector<std::byte> wide(kMaxFormat * size);
+    size_t got = memory.read(address, wide);
+    return wide_text(std::span(wide).first(got), size, kMaxFormat).utf8;
+  }
+
+  Value result(const CallState& state, ValueDecoder& decoder, const arch::Regs& exit,
+               std::optional<int> error) const {
+    CallState::Storage storage;
+    const Type& type = *layout->result;
+    Value value = decoder.decode(type, state.result_place(storage));
+    // getc and its kin return an int that holds a character or -1.
+    if (value.kind == Value::Kind::character && static_cast<uint32_t>(exit.raw.rax) == ~uint32_t{0})
+      value.is_eof = true;
+    if (type.kind != Type::Kind::error || !error || !has_failed(value)) return value;
+    Value failure;
+    failure.kind = Value::Kind::error_result;
+    failure.raw = static_cast<uint64_t>(*error);
+    failure.text = error_text(*error);
+    failure.members.push_back(std::move(value));
+    return failure;
+  }
+};
+
+CallDecoder::CallDecoder(std::shared_ptr<const proto::Prototype> prototype, Limits limits)
+    : impl_(std::make_unique<Impl>(std::move(prototype), limits)) {}
+CallDecoder::~CallDecoder() = default;
+CallDecoder::CallDecoder(CallDecoder&&) noexcept = default;
+CallDecoder& CallDecoder::operator=(CallDecoder&&) noexcept = default;
+
+const agent::CapturePlan& CallDecoder::at_entry() const {
+  return impl_->at_entry;
+}
+const agent::CapturePlan& CallDecoder::at_return() const {
+  return impl_->at_return;
+}
+bool CallDecoder::all_at_entry() const {
+  return impl_->all_at_entry();
+}
+bool CallDecoder::needs_vector_registers() const {
+  return impl_->layout && impl_->layout->vectors;
+}
+bool CallDecoder::needs_errno() const {
+  return impl_->layout && impl_->layout->result->kind == Type::Kind::error;
+}
+
+CallDecoder::Entered CallDecoder::enter(const arch::Regs& regs, const Memory& memory,
+                                        const arch::VectorRegs* vectors) const {
+  Entered entered;
+  if (!impl_->layout) {
+    entered.arguments = guess_arguments(regs, memory, impl_->limits);
+    return entered;
+  }
+  const Layout& layout = *impl_->layout;
+  CallState state(layout, memory, regs, vectors);
+  ValueDecoder decoder(memory, impl_->limits, state);
+  entered.arguments.reserve(layout.parameters.size());
+  for (size_t i = 0; i < layout.parameters.size(); ++i) {
+    const Layout::Parameter& parameter = layout.parameters[i];
+    if (!parameter.at_entry) continue;
+    Value value = Impl::decode_argument(*parameter.type, parameter.location, state, decoder);
+    if (i < layout.first_at_return)
+      entered.arguments.push_back(Impl::argument(parameter, std::move(value)));
+    else
+      entered.before.push_back(std::move(value));
+  }
+  entered.more_at_return = !impl_->all_at_entry();
+  if (layout.has_format && !entered.more_at_return) impl_->add_further(memory, state, entered.arguments);
+  return entered;
+}
+
+CallDecoder::Returned CallDecoder::leave(const arch::Regs& entry, const arch::Regs& exit,
+                                         const Memory& memory, std::span<const std::byte> entry_stack,
+                                         const Carried& carried) const {
+  Returned returned;
+  if (!impl_->layout) {
+    returned.result = guess_result(exit);
+    return returned;
+  }
+  const Layout& layout = *impl_->layout;
+  CallState state(layout, memory, entry, carried.vectors_at_entry);
+  state.at_return(exit, carried.vectors_at_exit, entry_stack);
+  ValueDecoder decoder(memory, impl_->limits, state);
+  size_t carried_index = 0;
+  for (size_t i = layout.first_at_return; i < layout.parameters.size(); ++i) {
+    const Layout::Parameter& parameter = layout.parameters[i];
+    const Value* before = nullptr;
+    if (parameter.at_entry && carried.before != nullptr && carried_index < carried.before->size())
+      before = &(*carried.before)[carried_index++];
+    Value value = before != nullptr && !parameter.at_return
+                      ? *before
+                      : Impl::decode_argument(*parameter.type, parameter.location, state, decoder);
+    if (before != nullptr && parameter.at_return) value = changed(*before, std::move(value));
+    returned.arguments.push_back(Impl::argument(parameter, std::move(value)));
+  }
+  if (layout.has_format && !impl_->all_at_entry()) impl_->add_further(memory, state, returned.arguments);
+  returned.result = impl_->result(state, decoder, exit, carried.error_number);
+  return returned;
+}
+
+}  // namespace rtrace::decode

@@ -1,0 +1,16 @@
+// Arguments of functions that nothing is known of.
+#pragma once
+
+#include <vector>
+
+#include "rtrace/decode/call_decoder.h"
+
+namespace rtrace::decode {
+
+std::vector<Argument> guess_arguments(const arch::Regs& regs, const Memory& memory, const Limits& limits);
+Value guess_result(const arch::Regs& exit);
+
+// An `inout` argument: before -> after; the one value where they are equal.
+Value changed(const Value& before, Value after);
+
+}  // namespace rtrace::decode

@@ -1,0 +1,234 @@
+#include "layout.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace rtrace::decode {
+namespace {
+
+using agent::Capture;
+using agent::CapturePlan;
+using proto::Length;
+using proto::Type;
+using proto::TypeRef;
+
+// What one capture may hold of a struct or an array; larger ones are read while the thread is stopped.
+constexpr uint64_t kMaxFixed = 4096;
+
+// True where decoding a value of that type may follow a pointer, or needs a length that lies in memory.
+bool reaches_further(const Type& type, unsigned depth = 16) {
+  if (depth == 0) return true;
+  switch (type.kind) {
+    case Type::Kind::pointer:
+      return type.inner->kind != Type::Kind::nothing;
+    case Type::Kind::string:
+      return !type.in_place;
+    case Type::Kind::format:
+    case Type::Kind::buffer:
+    case Type::Kind::named:
+      return true;
+    case Type::Kind::array:
+      return type.length.kind != Length::Kind::fixed || reaches_further(*type.inner, depth - 1);
+    case Type::Kind::error:
+      return reaches_further(*type.inner, depth - 1);
+    case Type::Kind::structure:
+      return std::any_of(type.members.begin(), type.members.end(),
+                         [depth](const proto::Member& m) { return reaches_further(*m.type, depth - 1); });
+    default:
+      return false;
+  }
+}
+
+class Planner {
+ public:
+  Planner(const Layout& layout, const Limits& limits) : layout_(layout), limits_(limits) {}
+
+  void argument(const Layout::Parameter& parameter) {
+    const Location& at = parameter.location;
+    if (at.in_one_integer_register()) {
+      value({Capture::Source::integer_register, Capture::Length::fixed, at.pieces[0].index, 0, 1, 0},
+            *parameter.type);
+    } else if (at.where == Location::Where::stack && at.size <= 8 && at.stack_offset / 8 <= 255) {
+      value({Capture::Source::stack_slot, Capture::Length::fixed, static_cast<uint8_t>(at.stack_offset / 8),
+             0, 1, 0},
+            *parameter.type);
+    } else if (reaches_further(*parameter.type)) {
+      plan_.deep = 1;
+    }
+  }
+
+  void result() {
+    Capture capture{Capture::Source::result, Capture::Length::fixed, 0, 0, 1, 0};
+    const Location& at = layout_.result_location;
+    if (at.where == Location::Where::indirect) {
+      fixed(capture, at.size);
+      if (reaches_further(*layout_.result)) plan_.deep = 1;
+    } else if (at.in_one_integer_register()) {
+      value(capture, *layout_.result);
+    } else if (reaches_further(*layout_.result)) {
+      plan_.deep = 1;
+    }
+  }
+
+  void stack(uint32_t bytes) {
+    plan_.stack_bytes =
+        static_cast<uint16_t>(std::min<uint32_t>(bytes, std::numeric_limits<uint16_t>::max()));
+  }
+  void deep() { plan_.deep = 1; }
+  const CapturePlan& plan() const { return plan_; }
+
+ private:
+  void add(const Capture& capture) {
+    if (plan_.count == agent::kMaxCaptures)
+      plan_.deep = 1;
+    else
+      plan_.captures[plan_.count++] = capture;
+  }
+
+  void fixed(Capture capture, uint64_t bytes) {
+    if (bytes > kMaxFixed) plan_.deep = 1;
+    capture.length = Capture::Length::fixed;
+    capture.bound = static_cast<uint32_t>(std::min(bytes, kMaxFixed));
+    if (capture.bound > 0) add(capture);
+  }
+
+  // What a value of that type, which sits in a register or a stack slot, points at.
+  void value(const Capture& capture, const Type& type) {
+    switch (type.kind) {
+      case Type::Kind::error:
+        return value(capture, *type.inner);
+      case Type::Kind::string:
+        return text(capture, type);
+      case Type::Kind::format:
+        plan_.deep = 1;
+        return text(capture, type);
+      case Type::Kind::buffer:
+        return elements(capture, type.length, 1, limits_.string + 1);
+      case Type::Kind::pointer:
+        return pointee(capture, *type.inner);
+      case Type::Kind::structure:
+        if (reaches_further(type)) plan_.deep = 1;
+        return;
+      default:
+        return;
+    }
+  }
+
+  void text(Capture capture, const Type& type) {
+    if (type.inner->size != 1) return elements(capture, type.length, type.inner->size, limits_.string + 1);
+    if (type.length.kind == Length::Kind::argument || type.length.kind == Length::Kind::result)
+      return elements(capture, type.length, 1, limits_.string + 1);
+    capture.length = Capture::Length::string;
+    uint64_t most = type.length.kind == Length::Kind::fixed ? type.length.value : limits_.string + 1;
+    capture.bound = bounded(std::min<uint64_t>(most, limits_.string + 1));
+    if (capture.bound > 0) add(capture);
+  }
+
+  void pointee(const Capture& capture, const Type& type) {
+    if (type.kind == Type::Kind::nothing) return;
+    if (type.kind == Type::Kind::array) {
+      if (reaches_further(*type.inner)) plan_.deep = 1;
+      return elements(capture, type.length, type.inner->size, limits_.array + 1);
+    }
+    if (reaches_further(type)) plan_.deep = 1;
+    fixed(capture, type.size);
+  }
+
+  static uint32_t bounded(uint64_t bytes) {
+    return static_cast<uint32_t>(std::min<uint64_t>(bytes, std::numeric_limits<uint32_t>::max()));
+  }
+
+  // `most` elements of `size` bytes at the most, fewer where a length says so.
+  void elements(Capture capture, const Length& length, uint64_t size, uint64_t most) {
+    if (length.kind == Length::Kind::fixed) most = std::min<uint64_t>(most, length.value);
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(size, most, &bytes)) bytes = std::numeric_limits<uint32_t>::max();
+    capture.bound = bounded(bytes);
+    if (length.kind == Length::Kind::member || size > std::numeric_limits<uint16_t>::max())
+      plan_.deep = 1;
+    else if (length.kind == Length::Kind::argument)
+      counted(capture, length.value, size);
+    else if (length.kind == Length::Kind::result)
+      counted_by_result(capture, size);
+    if (capture.bound > 0) add(capture);
+  }
+
+  void counted(Capture& capture, uint64_t number, uint64_t size) {
+    const Location* counter = nullptr;
+    if (number >= 1 && number <= layout_.parameters.size()) {
+      const Layout::Parameter& parameter = layout_.parameters[number - 1];
+      // A count behind a pointer, or on the stack, is found by the decoder only.
+      if (parameter.type->kind != Type::Kind::pointer && parameter.location.in_one_integer_register())
+        counter = &parameter.location;
+    }
+    if (counter == nullptr) {
+      plan_.deep = 1;
+      return;
+    }
+    capture.length = Capture::Length::argument;
+    capture.length_index = counter->pieces[0].index;
+    capture.scale = static_cast<uint16_t>(size);
+  }
+
+  static void counted_by_result(Capture& capture, uint64_t size) {
+    capture.length = Capture::Length::result;
+    capture.scale = static_cast<uint16_t>(size);
+  }
+
+  const Layout& layout_;
+  const Limits& limits_;
+  CapturePlan plan_;
+};
+
+}  // namespace
+
+Layout::Layout(const proto::Prototype& prototype)
+    : first_at_return(std::min(prototype.first_at_return, prototype.params.size())),
+      result(prototype.returns ? prototype.returns : proto::make_void()) {
+  TypeRef complete = proto::resolve(result);
+  if (complete == nullptr) complete = proto::make_void();
+  result = complete;
+  result_location = location_of_result(*result);
+  vectors = result_location.uses_vectors();
+  if (result_location.where == Location::Where::indirect) behind.take_hidden_pointer();
+  for (const proto::Param& param : prototype.params) {
+    Parameter made{param.name, proto::spell(*param.type), decayed(param.type), {}, true, false};
+    if (auto target = proto::resolve(made.type)) made.type = target;
+    made.location = behind.next(*made.type);
+    vectors |= made.location.uses_vectors();
+    made.at_return = parameters.size() >= first_at_return && param.direction != proto::Direction::in;
+    made.at_entry = param.direction != proto::Direction::out;
+    parameters.push_back(std::move(made));
+  }
+  has_format = !parameters.empty() && parameters.back().type->kind == Type::Kind::format;
+  vectors |= has_format;
+}
+
+CapturePlan plan_at_entry(const Layout& layout, const Limits& limits) {
+  Planner planner(layout, limits);
+  for (const Layout::Parameter& parameter : layout.parameters)
+    if (parameter.at_entry) planner.argument(parameter);
+  uint32_t stack = layout.behind.stack_bytes();
+  planner.stack(layout.has_format ? stack + kFormatStack : stack);
+  return planner.plan();
+}
+
+CapturePlan plan_at_return(const Layout& layout, const Limits& limits) {
+  Planner planner(layout, limits);
+  for (const Layout::Parameter& parameter : layout.parameters)
+    if (parameter.at_return) planner.argument(parameter);
+  planner.result();
+  return planner.plan();
+}
+
+CapturePlan plan_of_guess(const Limits& limits) {
+  CapturePlan plan;
+  auto bound =
+      static_cast<uint32_t>(std::min<uint64_t>(limits.string + 1, std::numeric_limits<uint32_t>::max()));
+  for (uint8_t i = 0; i < 4; ++i)
+    plan.captures[plan.count++] = {
+        Capture::Source::integer_register, Capture::Length::string, i, 0, 1, std::max(bound, 4U)};
+  return plan;
+}
+
+}  // namespace rtrace::decode

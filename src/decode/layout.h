@@ -1,0 +1,43 @@
+// All that is the same at every call of one function, worked out once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "location.h"
+#include "rtrace/decode/call_decoder.h"
+
+namespace rtrace::decode {
+
+struct Layout {
+  struct Parameter {
+    std::string name;
+    std::string spelling;
+    proto::TypeRef type;  // decayed
+    Location location;
+    bool at_entry = true;    // its value is made at entry
+    bool at_return = false;  // its value is made at return (both: inout)
+  };
+  std::vector<Parameter> parameters;
+  size_t first_at_return = 0;
+  proto::TypeRef result;
+  Location result_location;
+  bool has_format = false;   // the last parameter types further arguments
+  ArgumentAllocator behind;  // where those go on
+  bool vectors = false;
+
+  explicit Layout(const proto::Prototype& prototype);
+};
+
+// What the decoders of a function will read, as far as it can be named before the call.
+agent::CapturePlan plan_at_entry(const Layout& layout, const Limits& limits);
+agent::CapturePlan plan_at_return(const Layout& layout, const Limits& limits);
+agent::CapturePlan plan_of_guess(const Limits& limits);
+
+// Of a format string, for its conversions; more is shown of none.
+inline constexpr uint32_t kMaxFormat = 4096;
+// Of the stack, for a format's arguments: 32 eightbytes beyond the registers.
+inline constexpr uint16_t kFormatStack = 256;
+
+}  // namespace rtrace::decode

@@ -1,0 +1,59 @@
+// Where a call's arguments and result are (psABI 3.2.3, "Parameter Passing").
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "rtrace/proto/type.h"
+
+namespace rtrace::decode {
+
+struct Location {
+  enum class Where : uint8_t {
+    nowhere,    // void, an empty struct
+    registers,  // `count` eightbytes, in `pieces`
+    stack,      // `size` bytes at `stack_offset` behind the return address
+    x87,        // a long double result: st0
+    indirect,   // a result of class MEMORY: at the address in rax
+  };
+  struct Piece {
+    bool sse = false;
+    uint8_t index = 0;  // of an argument: rdi.. or xmm0..; of a result: rax, rdx or xmm0, xmm1
+    bool operator==(const Piece&) const = default;
+  };
+  Where where = Where::nowhere;
+  uint8_t count = 0;
+  std::array<Piece, 2> pieces{};
+  uint32_t stack_offset = 0;
+  uint64_t size = 0;
+  bool operator==(const Location&) const = default;
+
+  bool in_one_integer_register() const { return where == Where::registers && count == 1 && !pieces[0].sse; }
+  bool uses_vectors() const {
+    return where == Where::x87 ||
+           (where == Where::registers && (pieces[0].sse || (count == 2 && pieces[1].sse)));
+  }
+};
+
+// Hands out registers and stack in the order of the parameters. Copied where a format's arguments go on from.
+class ArgumentAllocator {
+ public:
+  Location next(const proto::Type& type);
+  // The hidden first argument of a function whose result is of class MEMORY.
+  void take_hidden_pointer() { ++integers_; }
+  uint32_t stack_bytes() const { return stack_; }
+
+ private:
+  Location on_stack(uint64_t size, uint64_t align);
+
+  uint8_t integers_ = 0;
+  uint8_t vectors_ = 0;
+  uint32_t stack_ = 0;
+};
+
+Location location_of_result(const proto::Type& type);
+
+// What a parameter of that type really is: arrays decay to pointers (C17 6.7.6.3p7).
+proto::TypeRef decayed(const proto::TypeRef& type);
+
+}  // namespace rtrace::decode

@@ -1,0 +1,150 @@
+#include "scalars.h"
+
+#include <fmt/format.h>
+#include <string.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <iterator>
+
+namespace rtrace::decode {
+namespace {
+
+using proto::Lens;
+using proto::Type;
+
+constexpr int64_t kGuessDecimal = 10000;
+
+uint64_t mask_of(uint64_t size) {
+  return size >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * size)) - 1;
+}
+
+Value::Radix radix_of(Lens lens, int64_t number) {
+  if (lens == Lens::hex) return Value::Radix::hex;
+  if (lens == Lens::octal) return Value::Radix::octal;
+  bool small = number >= -kGuessDecimal && number <= kGuessDecimal;
+  return lens == Lens::guess && !small ? Value::Radix::hex : Value::Radix::decimal;
+}
+
+std::string bit_vector_text(uint64_t bits, uint64_t size) {
+  const unsigned width = static_cast<unsigned>(8 * size);
+  std::string text;
+  if (std::popcount(bits) * 2 > static_cast<int>(width)) {
+    text = "~";
+    bits = ~bits & mask_of(size);
+  }
+  text += '<';
+  const char* separator = "";
+  for (unsigned i = 0; i < width; ++i) {
+    if ((bits >> i & 1) == 0) continue;
+    unsigned last = i;
+    while (last + 1 < width && (bits >> (last + 1) & 1) != 0) ++last;
+    fmt::format_to(std::back_inserter(text), "{}{}", separator, i);
+    if (last > i) fmt::format_to(std::back_inserter(text), "-{}", last);
+    separator = ",";
+    i = last;
+  }
+  return text + '>';
+}
+
+std::string key_of(const Type& type, uint64_t raw) {
+  for (const proto::Enumerator& entry : type.enumerators) {
+    if (((static_cast<uint64_t>(entry.value) ^ raw) & mask_of(type.size)) == 0) return entry.name;
+  }
+  return {};
+}
+
+std::string flags_text(const Type& type, uint64_t raw) {
+  uint64_t rest = raw & mask_of(type.size);
+  std::string text;
+  if (rest == 0) {
+    text = key_of(type, 0);
+    return text.empty() ? "0" : text;
+  }
+  for (const proto::Enumerator& entry : type.enumerators) {
+    uint64_t mask = static_cast<uint64_t>(entry.value) & mask_of(type.size);
+    if (mask == 0 || (rest & mask) != mask) continue;
+    if (!text.empty()) text += '|';
+    text += entry.name;
+    rest &= ~mask;
+  }
+  if (rest != 0) fmt::format_to(std::back_inserter(text), "{}{:#x}", text.empty() ? "" : "|", rest);
+  return text;
+}
+
+}  // namespace
+
+uint64_t extend(std::span<const std::byte> bytes, uint64_t size, bool is_signed) {
+  uint64_t raw = 0;
+  std::memcpy(&raw, bytes.data(), std::min<size_t>({bytes.size(), size, sizeof raw}));
+  if (is_signed && size < 8 && (raw >> (8 * size - 1) & 1) != 0) raw |= ~mask_of(size);
+  return raw;
+}
+
+Value integral_value(const Type& type, uint64_t raw, Lens lens) {
+  Value value;
+  value.raw = raw;
+  value.size = static_cast<uint8_t>(type.size);
+  value.is_signed = type.is_signed;
+  value.radix = radix_of(lens, static_cast<int64_t>(raw));
+  if (type.kind == Type::Kind::enumeration) {
+    value.kind = Value::Kind::enumeration;
+    value.text = key_of(type, raw);
+    return value;
+  }
+  if (type.kind == Type::Kind::flags) {
+    value.kind = Value::Kind::flags;
+    value.text = flags_text(type, raw);
+    return value;
+  }
+  value.kind = Value::Kind::integer;
+  if (lens == Lens::boolean) value.kind = Value::Kind::boolean;
+  if (lens == Lens::bit_vector) {
+    value.kind = Value::Kind::bit_vector;
+    value.text = bit_vector_text(raw & mask_of(type.size), type.size);
+  }
+  bool plain = lens == Lens::none || lens == Lens::guess;
+  // A wide character that is no Latin-1 one stays a number: a character's value shows one byte.
+  if (type.kind == Type::Kind::character && plain && (type.size == 1 || raw < 0x100))
+    value.kind = Value::Kind::character;
+  return value;
+}
+
+Value floating_value(std::span<const std::byte> bytes, uint64_t size, Lens lens) {
+  Value value;
+  if (bytes.size() < (size == 16 ? 10 : size)) return value;
+  value.kind = Value::Kind::floating;
+  value.size = static_cast<uint8_t>(size);
+  value.radix = lens == Lens::hex ? Value::Radix::hex : Value::Radix::decimal;
+  float single = 0;
+  double twice = 0;
+  if (size == 4) {
+    std::memcpy(&single, bytes.data(), sizeof single);
+    value.number = static_cast<long double>(single);
+  } else if (size == 8) {
+    std::memcpy(&twice, bytes.data(), sizeof twice);
+    value.number = static_cast<long double>(twice);
+  } else {
+    // 80 bits count; the rest of the 16 bytes is padding (psABI 3.1.2).
+    std::memcpy(&value.number, bytes.data(), 10);
+  }
+  std::memcpy(&value.raw, bytes.data(), std::min<size_t>(size, sizeof value.raw));
+  return value;
+}
+
+Value address_value(uint64_t address) {
+  Value value;
+  value.kind = address == 0 ? Value::Kind::nil : Value::Kind::address;
+  value.raw = address;
+  return value;
+}
+
+std::string error_text(int number) {
+  const char* name = ::strerrorname_np(number);
+  const char* description = ::strerrordesc_np(number);
+  if (name == nullptr || description == nullptr) return fmt::format("errno {}", number);
+  return fmt::format("{} ({})", name, description);
+}
+
+}  // namespace rtrace::decode

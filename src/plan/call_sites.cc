@@ -1,0 +1,153 @@
+#include <algorithm>
+
+#include "planners.h"
+#include "symbol_filter.h"
+
+namespace rtrace::plan {
+namespace {
+
+using elf::CallSlot;
+using elf::LoadedObject;
+
+// Plans one GOT slot of one caller.
+class SlotPlanner {
+ public:
+  SlotPlanner(const ProcessView& view, const ActiveRequest& active, const LoadedObject& caller,
+              Findings& findings)
+      : view_(view), active_(active), caller_(caller), findings_(findings) {}
+
+  void plan(const CallSlot& slot) {
+    auto definition = resolve(view_.objects(), caller_, slot.name, slot.version);
+    std::string callee = definition ? definition->object->name() : "";
+    if (slot.stub) add_stub(slot, callee);
+    // Without a stub the code loads the slot itself, and does not show it by a `call *slot(%rip)` where the
+    // compiler keeps the address in a register.
+    if (!slot.stub || slot.called_directly || !slot.tail_jumps.empty()) add_entry(slot, definition, callee);
+  }
+
+ private:
+  struct Entry {
+    VirtAddr address;
+    std::string from;  // how it was found
+  };
+
+  void add_stub(const CallSlot& slot, const std::string& callee) {
+    bool lazy = slot.relocation == CallSlot::Relocation::jump_slot;
+    VirtAddr address = caller_.at(*slot.stub);
+    if (!caller_.maps_executable(address))
+      return decline(slot, "its stub is not in an executable segment", false);
+    add(slot, point(slot, address, caller_, callee, lazy ? "PLT stub" : "stub in .plt.got"));
+  }
+
+  void add_entry(const CallSlot& slot, const std::optional<Definition>& definition,
+                 const std::string& callee) {
+    auto entry = find_entry(slot, definition);
+    if (!entry) return;
+    const LoadedObject* where = view_.executable_at(entry->address);
+    if (where == nullptr) return decline(slot, "the definition is not in an executable segment", false);
+    std::string_view why =
+        slot.stub ? "calls around the stub" : "no stub (-fno-plt, or only its address is taken)";
+    const std::string& prototype_object = callee.empty() ? where->name() : callee;
+    ProbePoint at_entry = point(slot, entry->address, *where, prototype_object,
+                                fmt::format("callee's entry, {}: {}", entry->from, why));
+    at_entry.only_from_caller = true;
+    add(slot, std::move(at_entry));
+    for (ElfAddr jump : slot.tail_jumps) {
+      if (!caller_.maps_executable(caller_.at(jump)) || !is_instruction_start(*caller_.file, jump)) continue;
+      ProbePoint tail =
+          point(slot, caller_.at(jump), caller_, prototype_object, "tail call: jmp *slot(%rip)");
+      tail.tail_jump = true;
+      add(slot, std::move(tail));
+    }
+  }
+
+  // The slot's own value where it has one, for it is what the call will use; else the definition.
+  std::optional<Entry> find_entry(const CallSlot& slot, const std::optional<Definition>& definition) {
+    if (auto bound = view_.bound_function(caller_, slot)) return Entry{*bound, "read from the GOT slot"};
+    if (!definition) {
+      decline(slot, "nothing mapped defines it yet", true);
+      return std::nullopt;
+    }
+    if (!definition->symbol.ifunc)
+      return Entry{definition->object->at(definition->symbol.address), "found by name"};
+    if (auto address = view_.implementation(*definition->object, definition->symbol))
+      return Entry{*address, "the implementation that the IFUNC chose"};
+    decline(slot, "an IFUNC whose implementation no GOT slot shows yet", true);
+    return std::nullopt;
+  }
+
+  ProbePoint point(const CallSlot& slot, VirtAddr address, const LoadedObject& where,
+                   const std::string& callee, std::string reason) const {
+    ProbePoint point;
+    point.kind = ProbeKind::plt;
+    point.address = address;
+    point.object = where.id;
+    point.name = slot.name;
+    if (!active_.request.hide_caller) point.caller = caller_.name();
+    point.caller_object = caller_.id;
+    point.prototype_object = callee;
+    point.requests = {active_.index};
+    point.reason = std::move(reason);
+    return point;
+  }
+
+  void add(const CallSlot& slot, ProbePoint point) {
+    findings_.points.add(std::move(point), rank_of(slot.name, false, false, true));
+  }
+
+  void decline(const CallSlot& slot, std::string reason, bool pending) {
+    findings_.declined.push_back({.name = std::string(slot.name),
+                                  .object = caller_.name(),
+                                  .reason = std::move(reason),
+                                  .pending = pending,
+                                  .request = active_.index});
+  }
+
+  const ProcessView& view_;
+  const ActiveRequest& active_;
+  const LoadedObject& caller_;
+  Findings& findings_;
+};
+
+// The objects whose functions an -l asks for.
+std::vector<const LoadedObject*> implementers(const ProcessView& view, const Filter& filter) {
+  std::vector<const LoadedObject*> found;
+  for (const LoadedObject& object : view.objects())
+    if (filter.may_match_in(names_of(object))) found.push_back(&object);
+  return found;
+}
+
+}  // namespace
+
+void plan_calls_from(const ProcessView& view, const ActiveRequest& active, const LoadedObject& caller,
+                     Findings& findings) {
+  SymbolFilter filter(active.filter, names_of(caller));
+  if (!filter.may_match()) return;
+  SlotPlanner planner(view, active, caller, findings);
+  for (const CallSlot& slot : caller.file->call_slots())
+    if (filter.matches(slot.name)) planner.plan(slot);
+}
+
+void plan_calls_into_libraries(const ProcessView& view, const ActiveRequest& active, Findings& findings) {
+  auto libraries = implementers(view, active.filter);
+  bool any_added =
+      std::any_of(libraries.begin(), libraries.end(), [&](auto* object) { return view.is_added(*object); });
+  if (libraries.empty()) return;
+  for (const LoadedObject& caller : view.objects()) {
+    if (!any_added && !view.is_added(caller)) continue;
+    SlotPlanner planner(view, active, caller, findings);
+    for (const CallSlot& slot : caller.file->call_slots()) {
+      // One hash lookup rules most slots out before the whole link map is searched.
+      bool may_be = std::any_of(libraries.begin(), libraries.end(), [&](auto* object) {
+        return object->file->find_exported(slot.name) || object->file->find_exported(slot.name, slot.version);
+      });
+      if (!may_be) continue;
+      auto definition = resolve(view.objects(), caller, slot.name, slot.version);
+      if (!definition || (!view.is_added(caller) && !view.is_added(*definition->object))) continue;
+      if (std::find(libraries.begin(), libraries.end(), definition->object) == libraries.end()) continue;
+      if (active.filter.matches(slot.name, names_of(*definition->object))) planner.plan(slot);
+    }
+  }
+}
+
+}  // namespace rtrace::plan

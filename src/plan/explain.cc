@@ -1,0 +1,241 @@
+#include "explain.h"
+
+#include <algorithm>
+#include <set>
+
+#include "clone_name.h"
+#include "process_view.h"
+#include "rtrace/base/text.h"
+
+namespace rtrace::plan {
+namespace {
+
+using elf::LoadedObject;
+using ObjectList = std::vector<const LoadedObject*>;
+
+constexpr size_t kNearest = 5;
+constexpr size_t kObjects = 3;
+
+std::string object_list(const ObjectList& objects) {
+  std::vector<std::string> names;
+  for (const LoadedObject* object : objects) names.push_back(object->name());
+  return listed(names, kObjects);
+}
+
+// A pattern without its wildcards serves as the name to be near to.
+std::string core_of(const Pattern& pattern) {
+  std::string core;
+  for (char c : pattern.text())
+    if (c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0) core += c;
+  return core;
+}
+
+class NoMatch {
+ public:
+  NoMatch(const Request& request, const Objects& objects)
+      : request_(request), objects_(objects), filter_(request.filter.resolved_for(names_of(objects))) {
+    for (const LoadedObject& object : objects)
+      if (filter_.may_match_in(names_of(object))) matching_.push_back(&object);
+  }
+
+  std::string explain() const {
+    std::vector<std::string> clauses;
+    if (matching_.empty()) {
+      for (const Filter::Rule& rule : filter_.rules())
+        if (rule.add) clauses.push_back(no_object(rule));
+      return joined(clauses);
+    }
+    for (const Filter::Rule& rule : filter_.rules()) {
+      if (!rule.add) continue;
+      if (request_.kind == Request::Kind::entry) explain_entry(rule, clauses);
+      if (request_.kind == Request::Kind::call) explain_call(rule, clauses);
+    }
+    if (request_.kind == Request::Kind::library)
+      clauses.push_back(
+          fmt::format("no mapped object calls {} through its PLT or GOT; -x with the same pattern shows "
+                      "calls from inside too",
+                      object_list(matching_)));
+    return joined(clauses);
+  }
+
+ private:
+  std::string no_object(const Filter::Rule& rule) const {
+    if (rule.library_is_main) return "no main program is mapped";
+    if (rule.library.matches_everything()) return "the filter takes away all that it adds";
+    std::vector<std::string> names;
+    for (const LoadedObject& object : objects_)
+      for (std::string& name : names_of(object).all()) names.push_back(std::move(name));
+    auto nearest = nearest_names(core_or_text(rule.library), names, kNearest);
+    std::string text = rule.library_is_path
+                           ? fmt::format("no mapped object has the path {}", rule.library.text())
+                           : fmt::format("no mapped object is called {}", rule.library.text());
+    if (rule.library_is_path) nearest = paths_of(basename_of(rule.library.text()));
+    if (!nearest.empty()) return fmt::format("{}; nearest: {}", text, listed(nearest, kNearest));
+    std::vector<std::string> mapped;
+    for (const LoadedObject& object : objects_) mapped.push_back(object.name());
+    return fmt::format("{}; mapped are {}", text, listed(mapped, 2 * kNearest));
+  }
+
+  static std::string core_or_text(const Pattern& pattern) {
+    if (auto name = pattern.literal_name()) return *name;
+    std::string text = pattern.text();
+    std::erase_if(text, [](char c) { return c == '*' || c == '?' || c == '\\'; });
+    return text;
+  }
+
+  // Mapped objects with the same file name, whatever their version.
+  std::vector<std::string> paths_of(std::string_view file) const {
+    std::string_view stem = file.substr(0, file.find(".so"));
+    std::vector<std::string> paths;
+    for (const LoadedObject& object : objects_)
+      if (!stem.empty() && basename_of(object.path).starts_with(stem)) paths.push_back(object.path);
+    return paths;
+  }
+
+  void explain_entry(const Filter::Rule& rule, std::vector<std::string>& clauses) const {
+    const std::string& name = rule.symbol.text();
+    auto definers = all_that([&](const LoadedObject& o) { return !o.file->find_function(name).empty(); });
+    bool everywhere = matching_.size() == objects_.size();
+    std::string where = everywhere              ? "no mapped object"
+                        : matching_.size() == 1 ? matching_[0]->name()
+                                                : "none of " + object_list(matching_);
+    bool single = !everywhere && matching_.size() == 1;
+    clauses.push_back(
+        rule.symbol.literal_name()
+            ? fmt::format("{} defines {}{}", where, single ? "no function " : "", name)
+            : fmt::format("{} defines {}function that matches {}", where, single ? "no " : "a ", name));
+    if (!definers.empty())
+      clauses.push_back(fmt::format("{} defines it, which the filter leaves out", object_list(definers)));
+    if (rule.symbol.literal_name()) clauses.push_back(cold_part(name));
+    clauses.push_back(no_names());
+    clauses.push_back(nearest_functions(rule));
+    if (rule.symbol.literal_name() && definers.empty()) clauses.push_back(importers(name));
+  }
+
+  // All that is left of a function that was inlined or split.
+  std::string cold_part(const std::string& name) const {
+    for (const LoadedObject* object : matching_)
+      if (!object->file->find_function(name + ".cold").empty())
+        return fmt::format(
+            "{} has only {}.cold, the part of it that is left after inlining; patterns match it when they "
+            "name it exactly",
+            object->name(), name);
+    return {};
+  }
+
+  std::string no_names() const {
+    auto stripped =
+        std::count_if(matching_.begin(), matching_.end(), [](auto* o) { return o->file->stripped(); });
+    if (stripped == 0) return "if it is in the source, it was inlined: inlined functions have no symbol";
+    if (matching_.size() == 1)
+      return fmt::format("{} is stripped, so its static functions have no names", matching_[0]->name());
+    return fmt::format("{} of {} objects {} stripped, so their static functions have no names", stripped,
+                       matching_.size(), stripped == 1 ? "is" : "are");
+  }
+
+  // What others import from the object says what its interface is, so those names come first.
+  std::string nearest_functions(const Filter::Rule& rule) const {
+    std::string core = core_of(rule.symbol);
+    std::vector<std::string> imported;
+    std::vector<std::string> defined;
+    for (const LoadedObject* object : matching_) {
+      for (const LoadedObject& other : objects_) {
+        if (other.id == object->id) continue;
+        for (std::string& name : imported_from(other, *object)) imported.push_back(std::move(name));
+      }
+      for (const elf::Symbol& symbol : object->file->functions())
+        if (!is_cold_part(symbol.name)) defined.emplace_back(symbol.name.substr(0, symbol.name.find('@')));
+    }
+    std::vector<std::string> nearest = nearest_names(core, imported, kNearest);
+    for (std::string& name : nearest_names(core, defined, 2 * kNearest))
+      if (nearest.size() < kNearest && std::find(nearest.begin(), nearest.end(), name) == nearest.end())
+        nearest.push_back(std::move(name));
+    return nearest.empty() ? std::string() : "nearest names: " + listed(nearest, kNearest);
+  }
+
+  std::string importers(const std::string& name) const {
+    auto who = all_that([&](const LoadedObject& o) { return imports(o, name); });
+    if (who.empty()) return "no mapped object imports it either";
+    return fmt::format("{} {} it, but nothing mapped defines it yet", object_list(who),
+                       who.size() == 1 ? "imports" : "import");
+  }
+
+  void explain_call(const Filter::Rule& rule, std::vector<std::string>& clauses) const {
+    const std::string& name = rule.symbol.text();
+    std::string callers = matching_.size() == 1 ? matching_[0]->name() + " calls no"
+                                                : fmt::format("none of {} objects calls a", matching_.size());
+    if (!rule.symbol.literal_name()) {
+      std::string what = rule.symbol.matches_everything() ? "" : " that matches " + name;
+      clauses.push_back(fmt::format("{} imported function{}", callers, what));
+    } else {
+      clauses.push_back(fmt::format("{} imported function {}", callers, name));
+      for (const LoadedObject* object : matching_)
+        if (!object->file->find_function(name).empty()) {
+          clauses.push_back(
+              fmt::format("{} defines it itself, and calls inside an object pass no PLT: -x {} shows them",
+                          object->name(), name));
+          break;
+        }
+      auto others = all_that([&](const LoadedObject& o) { return imports(o, name) && !is_matching(o); });
+      if (!others.empty())
+        clauses.push_back(
+            fmt::format("{} {} it", object_list(others), others.size() == 1 ? "imports" : "import"));
+    }
+    std::vector<std::string> called;
+    for (const LoadedObject* object : matching_)
+      for (const auto& import : object->file->imports()) called.emplace_back(import.name);
+    auto nearest = nearest_names(core_of(rule.symbol), called, kNearest);
+    if (!nearest.empty()) clauses.push_back("nearest names: " + listed(nearest, kNearest));
+  }
+
+  template <typename Predicate>
+  ObjectList all_that(Predicate predicate) const {
+    ObjectList found;
+    for (const LoadedObject& object : objects_)
+      if (predicate(object)) found.push_back(&object);
+    return found;
+  }
+
+  bool is_matching(const LoadedObject& object) const {
+    return std::find(matching_.begin(), matching_.end(), &object) != matching_.end();
+  }
+
+  const Request& request_;
+  const Objects& objects_;
+  Filter filter_;
+  ObjectList matching_;
+};
+
+}  // namespace
+
+std::string listed(const std::vector<std::string>& words, size_t limit) {
+  std::string text;
+  for (size_t i = 0; i < std::min(words.size(), limit); ++i) text += (i ? ", " : "") + words[i];
+  if (words.size() > limit) text += fmt::format(" and {} more", words.size() - limit);
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& clauses) {
+  std::string text;
+  for (const std::string& clause : clauses)
+    if (!clause.empty()) text += (text.empty() ? "" : "; ") + clause;
+  return text;
+}
+
+bool imports(const LoadedObject& object, std::string_view name) {
+  const auto& all = object.file->imports();
+  return std::any_of(all.begin(), all.end(), [&](const auto& import) { return import.name == name; });
+}
+
+std::vector<std::string> imported_from(const LoadedObject& object, const LoadedObject& from) {
+  std::set<std::string> names;
+  for (const auto& import : object.file->imports())
+    if (from.file->find_exported(import.name)) names.emplace(import.name);
+  return {names.begin(), names.end()};
+}
+
+std::string explain_no_match(const Request& request, const Objects& objects) {
+  return NoMatch(request, objects).explain();
+}
+
+}  // namespace rtrace::plan

@@ -1,0 +1,20 @@
+// Parts of the sentences of explain_no_match() and explain_never_hit().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rtrace/plan/plan.h"
+
+namespace rtrace::plan {
+
+// "a, b and 3 more" for at most `limit` words.
+std::string listed(const std::vector<std::string>& words, size_t limit);
+// "; "-joined clauses, empty ones left out.
+std::string joined(const std::vector<std::string>& clauses);
+
+// The names of functions that `object` imports and `from` exports.
+std::vector<std::string> imported_from(const elf::LoadedObject& object, const elf::LoadedObject& from);
+bool imports(const elf::LoadedObject& object, std::string_view name);
+
+}  // namespace rtrace::plan

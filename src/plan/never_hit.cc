@@ -1,0 +1,73 @@
+#include <algorithm>
+
+#include "explain.h"
+#include "rtrace/base/text.h"
+
+namespace rtrace::plan {
+namespace {
+
+using elf::LoadedObject;
+
+constexpr size_t kNames = 5;
+constexpr size_t kObjects = 3;
+
+// An object's imports from the library, nearest to the probed name first. A program that imports much of a
+// large library gets the near ones only: the rest would tell nothing.
+struct Importer {
+  std::string object;
+  std::vector<std::string> names;
+  size_t near = 0;
+};
+
+Importer importer_of(const ProbePoint& point, const LoadedObject& object, const LoadedObject& library) {
+  auto all = imported_from(object, library);
+  Importer importer{object.name(), nearest_names(point.name, all, kNames), 0};
+  importer.near = importer.names.size();
+  if (all.size() > 3 * kNames) return importer;
+  for (const std::string& name : all)
+    if (std::find(importer.names.begin(), importer.names.end(), name) == importer.names.end())
+      importer.names.push_back(name);
+  return importer;
+}
+
+bool imports_any(const LoadedObject& object, const ProbePoint& point) {
+  return imports(object, point.name) ||
+         std::any_of(point.aliases.begin(), point.aliases.end(),
+                     [&](const auto& alias) { return imports(object, alias); });
+}
+
+const LoadedObject* object_of(elf::ObjectId id, const Objects& objects) {
+  auto found =
+      std::find_if(objects.begin(), objects.end(), [&](const LoadedObject& o) { return o.id == id; });
+  return found == objects.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string explain_never_hit(const ProbePoint& point, const Objects& objects) {
+  const LoadedObject* library = object_of(point.object, objects);
+  if (point.kind != ProbeKind::entry || library == nullptr) return {};
+  std::vector<std::string> users;
+  std::vector<Importer> importers;
+  for (const LoadedObject& object : objects) {
+    if (object.id == library->id || object.link_namespace != library->link_namespace) continue;
+    if (imports_any(object, point)) {
+      users.push_back(object.name());
+    } else if (Importer importer = importer_of(point, object, *library); !importer.names.empty()) {
+      importers.push_back(std::move(importer));
+    }
+  }
+  if (!users.empty())
+    return fmt::format("{} {} {}, but did not call it while traced", listed(users, kObjects),
+                       users.size() == 1 ? "imports" : "import", point.name);
+  std::stable_sort(importers.begin(), importers.end(),
+                   [](const Importer& a, const Importer& b) { return a.near > b.near; });
+  if (importers.size() > kObjects) importers.resize(kObjects);
+  std::vector<std::string> clauses;
+  for (const Importer& importer : importers)
+    clauses.push_back(fmt::format("{} imports {}", importer.object, listed(importer.names, kNames)));
+  if (clauses.empty()) return {};
+  return joined(clauses) + fmt::format(", not {}", point.name);
+}
+
+}  // namespace rtrace::plan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "slot_scan.h"
 
@@ -58,43 +59,8 @@ void add_direct(CallSlot& slot, const SlotReference& reference) {
   if (reference.kind == SlotReference::Kind::jump) slot.tail_jumps.push_back(reference.address);
 }
 
-// Only these may be called by other means than their stub: the linker gives a function that is used in both
-// ways one GLOB_DAT slot.
-bool needs_text_scan(const CallSlot& slot) {
-  return !slot.stub || slot.relocation == CallSlot::Relocation::glob_dat;
-}
-
 bool is_plt(const Section& section) {
   return section.executable() && (section.name.starts_with(".plt") || section.name.starts_with(".iplt"));
-}
-
-// With section headers: stubs are what stands in the PLT sections, direct references what stands elsewhere.
-void resolve_by_sections(const Image& image, std::span<const ElfAddr> addresses,
-                         std::vector<CallSlot>& slots) {
-  std::vector<const Section*> plts;
-  for (const Section& section : image.sections())
-    if (is_plt(section)) plts.push_back(&section);
-  // With IBT and lazy binding calls land in .plt.sec, and .plt holds what the first call falls back to. gABI
-  // x86-64, "Procedure Linkage Table".
-  auto second = [](const Section* section) {
-    return section->name == ".plt.sec" || section->name == ".plt.bnd";
-  };
-  std::stable_partition(plts.begin(), plts.end(), second);
-  for (const Section* section : plts) {
-    CodeBytes code{{section->header.sh_addr}, image.contents(*section)};
-    for (const SlotReference& reference : find_slot_references(code, addresses)) {
-      CallSlot& slot = slot_at(slots, reference.slot);
-      if (!slot.stub && reference.kind == SlotReference::Kind::jump)
-        slot.stub = stub_begin(code, reference.address);
-    }
-  }
-  if (std::none_of(slots.begin(), slots.end(), needs_text_scan)) return;
-  for (const Section& section : image.sections()) {
-    if (!section.executable() || is_plt(section)) continue;
-    CodeBytes code{{section.header.sh_addr}, image.contents(section)};
-    for (const SlotReference& reference : find_slot_references(code, addresses))
-      add_direct(slot_at(slots, reference.slot), reference);
-  }
 }
 
 // What may follow a stub's jump inside its 8 or 16 bytes: `push $index` of a lazy entry, or padding.
@@ -129,19 +95,69 @@ bool stands_in_a_plt(const CodeBytes& code, const StubCandidates& stubs, ElfAddr
   return offset >= 16 && load<uint16_t>(code.bytes, offset - 16) == uint16_t{0x35ff};
 }
 
+}  // namespace
+
+bool may_be_called_directly(const CallSlot& slot) {
+  return !slot.stub || slot.relocation == CallSlot::Relocation::glob_dat;
+}
+
+CallSlots::CallSlots(const Image& image, const DynamicSymbols& symbols, const Relocations& relocations)
+    : image_(image), slots_(slots_of(image, symbols, relocations)) {
+  for (const CallSlot& slot : slots_) addresses_.push_back(slot.slot);
+  if (slots_.empty()) {
+    scanned_ = true;
+  } else if (image.sections().empty()) {
+    resolve_by_segments();
+    scanned_ = true;
+  } else {
+    resolve_by_sections();
+  }
+}
+
+// With section headers stubs are what stands in the PLT sections, direct references what stands elsewhere.
+void CallSlots::resolve_by_sections() {
+  std::vector<const Section*> plts;
+  for (const Section& section : image_.sections())
+    if (is_plt(section)) plts.push_back(&section);
+  // With IBT and lazy binding calls land in .plt.sec, and .plt holds what the first call falls back to.
+  // psABI, "Procedure Linkage Table".
+  auto second = [](const Section* section) {
+    return section->name == ".plt.sec" || section->name == ".plt.bnd";
+  };
+  std::stable_partition(plts.begin(), plts.end(), second);
+  for (const Section* section : plts) {
+    CodeBytes code{{section->header.sh_addr}, image_.contents(*section)};
+    for (const SlotReference& reference : find_slot_references(code, addresses_)) {
+      CallSlot& slot = slot_at(slots_, reference.slot);
+      if (!slot.stub && reference.kind == SlotReference::Kind::jump)
+        slot.stub = stub_begin(code, reference.address);
+    }
+  }
+}
+
+const std::vector<CallSlot>& CallSlots::with_references() {
+  if (std::exchange(scanned_, true) || std::ranges::none_of(slots_, may_be_called_directly)) return slots_;
+  for (const Section& section : image_.sections()) {
+    if (!section.executable() || is_plt(section)) continue;
+    CodeBytes code{{section.header.sh_addr}, image_.contents(section)};
+    for (const SlotReference& reference : find_slot_references(code, addresses_))
+      add_direct(slot_at(slots_, reference.slot), reference);
+  }
+  return slots_;
+}
+
 // Without section headers a stub is told from a tail jump by its place. Only a JUMP_SLOT, which exists for
 // its stub, takes one that stands alone.
-void resolve_by_segments(const Image& image, std::span<const ElfAddr> addresses,
-                         std::vector<CallSlot>& slots) {
-  for (const Segment& segment : image.segments()) {
+void CallSlots::resolve_by_segments() {
+  for (const Segment& segment : image_.segments()) {
     if (!segment.executable) continue;
-    CodeBytes code{segment.memory.begin, image.at(segment.memory.begin)};
-    std::vector<SlotReference> references = find_slot_references(code, addresses);
+    CodeBytes code{segment.memory.begin, image_.at(segment.memory.begin)};
+    std::vector<SlotReference> references = find_slot_references(code, addresses_);
     StubCandidates stubs = stub_candidates(code, references);
     std::set<const SlotReference*> used;
     for (bool must_be_in_plt : {true, false}) {
       for (const auto& [begin, reference] : stubs) {
-        CallSlot& slot = slot_at(slots, reference->slot);
+        CallSlot& slot = slot_at(slots_, reference->slot);
         bool alone_is_enough = !must_be_in_plt && slot.relocation == CallSlot::Relocation::jump_slot;
         if (slot.stub || !(alone_is_enough || stands_in_a_plt(code, stubs, begin))) continue;
         slot.stub = begin;
@@ -149,23 +165,8 @@ void resolve_by_segments(const Image& image, std::span<const ElfAddr> addresses,
       }
     }
     for (const SlotReference& reference : references)
-      if (!used.contains(&reference)) add_direct(slot_at(slots, reference.slot), reference);
+      if (!used.contains(&reference)) add_direct(slot_at(slots_, reference.slot), reference);
   }
-}
-
-}  // namespace
-
-std::vector<CallSlot> read_call_slots(const Image& image, const DynamicSymbols& symbols,
-                                      const Relocations& relocations) {
-  std::vector<CallSlot> slots = slots_of(image, symbols, relocations);
-  if (slots.empty()) return slots;
-  std::vector<ElfAddr> addresses;
-  for (const CallSlot& slot : slots) addresses.push_back(slot.slot);
-  if (image.sections().empty())
-    resolve_by_segments(image, addresses, slots);
-  else
-    resolve_by_sections(image, addresses, slots);
-  return slots;
 }
 
 std::vector<IrelativeSlot> read_irelative_slots(const Relocations& relocations) {

@@ -10,8 +10,28 @@
 
 namespace rtrace::elf {
 
-std::vector<CallSlot> read_call_slots(const Image& image, const DynamicSymbols& symbols,
-                                      const Relocations& relocations);
+// The call slots of an object. Finding references outside the stubs means reading all of its text, so that is
+// done only when it can matter.
+class CallSlots {
+ public:
+  CallSlots(const Image& image, const DynamicSymbols& symbols, const Relocations& relocations);
+  // Without direct references as long as nobody has called with_references().
+  const std::vector<CallSlot>& slots() const { return slots_; }
+  const std::vector<CallSlot>& with_references();
+
+ private:
+  void resolve_by_sections();
+  void resolve_by_segments();
+
+  const Image& image_;
+  std::vector<CallSlot> slots_;
+  std::vector<ElfAddr> addresses_;  // of the slots
+  bool scanned_ = false;
+};
+// Whether it may be called by other means than its stub: the linker gives a function that is used in both
+// ways one GLOB_DAT slot.
+bool may_be_called_directly(const CallSlot& slot);
+
 std::vector<IrelativeSlot> read_irelative_slots(const Relocations& relocations);
 std::vector<ElfFile::Import> read_imports(const DynamicSymbols& symbols, const Relocations& relocations);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <tuple>
 
 #include "call_slots.h"
@@ -39,7 +40,7 @@ struct ElfFile::Impl {
   std::unique_ptr<Image> debug_image;  // what debug_symtab points into
 
   std::optional<std::vector<Symbol>> functions;
-  std::optional<std::vector<CallSlot>> call_slots;
+  std::optional<CallSlots> call_slots;
   std::optional<std::vector<IrelativeSlot>> irelative_slots;
   std::optional<std::vector<Import>> imports;
   std::optional<std::vector<ElfRange>> frame_ranges;
@@ -58,6 +59,11 @@ struct ElfFile::Impl {
       RTRACE_LOG(elf, 1, "{}: stripped, {} debug file", path, *debug_symtab ? "symbols from its" : "no");
     }
     return *debug_symtab;
+  }
+
+  CallSlots& slots() {
+    if (!call_slots) call_slots.emplace(image, dynamic_symbols, relocations);
+    return *call_slots;
   }
 
   Symbol dynamic_symbol(uint64_t index, const Elf64_Sym& symbol) const {
@@ -282,9 +288,18 @@ std::optional<ElfAddr> ElfFile::find_symbol(std::string_view name) const {
 }
 
 const std::vector<CallSlot>& ElfFile::call_slots() const {
-  if (!impl_->call_slots)
-    impl_->call_slots = read_call_slots(impl_->image, impl_->dynamic_symbols, impl_->relocations);
-  return *impl_->call_slots;
+  return impl_->slots().with_references();
+}
+
+std::vector<CallSlot> ElfFile::find_call_slots(std::string_view name) const {
+  CallSlots& slots = impl_->slots();
+  auto named = [&](const CallSlot& slot) { return slot.name == name; };
+  if (std::ranges::any_of(slots.slots(),
+                          [&](const CallSlot& s) { return named(s) && may_be_called_directly(s); }))
+    slots.with_references();
+  std::vector<CallSlot> found;
+  std::ranges::copy_if(slots.slots(), std::back_inserter(found), named);
+  return found;
 }
 
 const std::vector<IrelativeSlot>& ElfFile::irelative_slots() const {

@@ -81,6 +81,9 @@ class ElfFile {
 
   // Parsed on first use.
   const std::vector<CallSlot>& call_slots() const;
+  // Those of one name. Cheaper: where only stubs can call them the object's text is not searched for other
+  // references (m: 20 ms in libLLVM).
+  std::vector<CallSlot> find_call_slots(std::string_view name) const;
   const std::vector<IrelativeSlot>& irelative_slots() const;
   // Undefined function names that the object imports (with their DT_VERNEED file where versioned, else
   // empty), for messages: "mysql2.so imports mysql_send_query".

@@ -96,6 +96,21 @@ TEST(CallSlots, OfNoPltCodeAreCalledDirectlyAndTailCalled) {
   }
 }
 
+TEST(CallSlots, FoundByNameSayTheSameAsTheWholeList) {
+  for (const char* name : {"lazy", "ibt_now", "no_plt"}) {
+    auto all = open_fixture(name), asked = open_fixture(name);
+    for (const CallSlot& slot : all->call_slots()) {
+      auto found = asked->find_call_slots(slot.name);
+      ASSERT_THAT(found, SizeIs(1)) << slot.name;
+      EXPECT_EQ(found[0].slot, slot.slot);
+      EXPECT_EQ(found[0].stub, slot.stub);
+      EXPECT_EQ(found[0].called_directly, slot.called_directly) << slot.name;
+      EXPECT_EQ(found[0].tail_jumps, slot.tail_jumps);
+    }
+    EXPECT_THAT(asked->find_call_slots("no_such_function"), IsEmpty());
+  }
+}
+
 TEST(CallSlots, OfAStaticProgramAreNoneButItsIrelativeSlotsAreKnown) {
   auto file = open_fixture("static");
   EXPECT_THAT(file->call_slots(), IsEmpty());

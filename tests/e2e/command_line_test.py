@@ -15,7 +15,7 @@ def program(*words):
 class UsageErrors(unittest.TestCase):
     ROWS = [
         (["--entrey=add"], "--entrey", "--entry"),
-        (["--sumary"], "--sumary", "--summary"),
+        (["--summary-onyl"], "--summary-onyl", "--summary-only"),
         (["-Z"], "-Z", ""),
         (["-x"], "-x", ""),
         (["-s", "many"], "many", ""),
@@ -54,7 +54,7 @@ class Help(unittest.TestCase):
         self.assertEqual(result.status, 0, result)
         text = result.stdout + result.stderr
         self.assertLessEqual(len(text.splitlines()), 60)
-        for letter in "abcCDefFgLhilnopqrstTuVx":
+        for letter in "abcACDefFgLhilnopqrstTuVx":
             self.assertRegex(text, r"-%s\b" % letter)
 
     def test_version_is_one_line(self):
@@ -158,8 +158,11 @@ class DefaultRule(unittest.TestCase):
 
     def test_L_leaves_them_out(self):
         for option in ("-L", "-g", "--no-plt"):
-            result = harness.run([option, *program("add", "2")])
-            self.assertEqual(re.findall(r"\badd\(", result.trace), [], result)
+            result = harness.run([option, "-x", "twice", *program("add", "2")])
+            self.assertEqual((result.status, result.lines), (0, ["+++ exited (status 0) +++"]), result)
+
+    def test_L_and_no_pattern_leave_nothing_to_trace(self):
+        self.assertEqual(harness.run(["-L", *program("add", "2")]).status, 1)
 
     def test_x_alone_adds_nothing_to_what_it_names(self):
         result = harness.run(["-x", "twice", "--", harness.target("calls_now")])

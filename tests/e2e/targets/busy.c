@@ -1,5 +1,5 @@
-/* busy FILE: four threads that do nothing but call work(thread, 1, 2, 3 ...) until told to stop, each checking every
-   result. FILE is mapped shared; whoever reads it sees how far each thread is. */
+/* busy FILE: four threads that do nothing but call work(thread, 1, 2, 3 ...) until told to stop, each
+   checking every result. FILE is mapped shared; whoever reads it sees how far each thread is. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>

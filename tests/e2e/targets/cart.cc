@@ -10,10 +10,14 @@ class Cart {
 };
 
 #ifdef CART_LIBRARY
-int Cart::total(int items) const { return base_ + items; }
+int Cart::total(int items) const {
+  return base_ + items;
+}
 #endif
 }  // namespace shop
 
 #ifndef CART_LIBRARY
-int main() { return shop::Cart(40).total(2) == 42 ? 0 : 1; }
+int main() {
+  return shop::Cart(40).total(2) == 42 ? 0 : 1;
+}
 #endif

@@ -1,5 +1,6 @@
-/* children WAY: calls add(1, 1), makes a child that calls add(2, 2) and ends with status 7, checks that, and calls
-   add(3, 3). WAY: fork, vfork, forkexec, spawn; "exec" becomes the leaf itself; "leaf" is the child's program. */
+/* children WAY: calls add(1, 1), makes a child that calls add(2, 2) and ends with status 7, checks that, and
+   calls add(3, 3). WAY: fork, vfork, forkexec, spawn; "exec" becomes the leaf itself; "leaf" is the child's
+   program. */
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -9,7 +10,9 @@
 
 extern char** environ;
 
-static int leaf(void) { return add(2, 2) == 4 ? 7 : 8; }
+static int leaf(void) {
+  return add(2, 2) == 4 ? 7 : 8;
+}
 
 static pid_t child(const char* way, char* self) {
   char* words[] = {self, "leaf", NULL};

@@ -1,5 +1,5 @@
-/* loads ROUNDS OBJECT ADDS [OBJECT ADDS]: opens each object in turn, calls its plugin_work with the number of the
-   round, checks the result, closes it. */
+/* loads ROUNDS OBJECT ADDS [OBJECT ADDS]: opens each object in turn, calls its plugin_work with the number of
+   the round, checks the result, closes it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* signals COUNT: sends itself SIGUSR1 COUNT times around calls of add; each must come once, and the handler's own
-   call must work. */
+/* signals COUNT: sends itself SIGUSR1 COUNT times around calls of add; each must come once, and the handler's
+   own call must work. */
 #include <signal.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* waits COUNT: for each line on standard input calls add(0 ... COUNT-1, 1), and says "done". Ends with the input.
-   The read between the lines must never be seen to fail. */
+/* waits COUNT: for each line on standard input calls add(0 ... COUNT-1, 1), and says "done". Ends with the
+   input. The read between the lines must never be seen to fail. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

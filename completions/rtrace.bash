@@ -1,0 +1,75 @@
+# bash completion for rtrace(1)
+
+_rtrace() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} word i
+  COMPREPLY=()
+
+  # Behind the first word that is no option stands the command with its own arguments.
+  local takes_value='-a -A -D -e -F -l -n -o -p -s -u -x --align --array-limit --attach --calls --config --debug
+    --entry --indent --library --output --ready-fd --string-limit --time --user'
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    if [[ $word == -- ]]; then
+      i=$((i + 1))
+      break
+    elif [[ $word != -* ]]; then
+      break
+    elif [[ ${COMP_WORDS[i + 1]} == = ]]; then
+      i=$((i + 2))
+    elif [[ " ${takes_value//$'\n'/ } " == *" $word "* ]]; then
+      i=$((i + 1))
+    fi
+  done
+  if ((i < COMP_CWORD)); then
+    if declare -F _command_offset >/dev/null; then
+      _command_offset "$i"
+    else
+      mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    fi
+    return
+  fi
+
+  if [[ $current == = ]]; then
+    current=
+  elif [[ $previous == = ]]; then
+    previous=${COMP_WORDS[COMP_CWORD - 2]}
+  fi
+  case $previous in
+    -p | --attach)
+      mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=)" -- "$current")
+      return
+      ;;
+    -F | --config | -o | --output)
+      mapfile -t COMPREPLY < <(compgen -f -- "$current")
+      return
+      ;;
+    -u | --user)
+      mapfile -t COMPREPLY < <(compgen -u -- "$current")
+      return
+      ;;
+    --time)
+      mapfile -t COMPREPLY < <(compgen -W 'clock us epoch ns' -- "$current")
+      return
+      ;;
+    -e | --calls)
+      mapfile -t COMPREPLY < <(compgen -W '@MAIN' -- "$current")
+      return
+      ;;
+    -a | --align | -A | --array-limit | -D | --debug | -l | --library | -n | --indent | --ready-fd | -s | \
+      --string-limit | -x | --entry)
+      return
+      ;;
+  esac
+
+  if [[ $current == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W '-a -A -b -c -C -D -e -f -F -g -h -i -l -L -n -o -p -q -qq -r -s -t -tt -ttt
+      -T -u -V -x --align= --append --array-limit= --attach= --calls= --config= --debug= --demangle --duration
+      --entry= --explain --follow --help --indent= --library= --no-plt --no-signals --output= --quiet --ready-fd= --relative
+      --return-address --string-limit= --summary-only --time= --user= --version' -- "$current")
+    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+  else
+    mapfile -t COMPREPLY < <(compgen -c -- "$current")
+  fi
+}
+
+complete -F _rtrace rtrace

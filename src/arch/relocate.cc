@@ -13,8 +13,9 @@
 // with a mov, which like push leaves the flags alone. A `jmp` is rel32, or `jmp *0(%rip)` with its literal
 // directly behind.
 //
-// What a copy cannot hide: `syscall` leaves the address behind it in rcx, x87 and xsave images hold the
-// address of the last x87 instruction, and a call made of push and jmp leaves no entry on a shadow stack
+// What a copy cannot hide: a `call` through a word below rsp that is reached by another base register reads
+// it after the push, `syscall` leaves the address behind it in rcx, x87 and xsave images hold the address of
+// the last x87 instruction, and a call made of push and jmp leaves no entry on a shadow stack
 // (x86_Thread_features in /proc/PID/status).
 #include "rtrace/arch/relocate.h"
 

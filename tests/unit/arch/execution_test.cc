@@ -184,8 +184,8 @@ class HostMemory : public Memory {
 
 std::vector<CpuState> starts(const Arena& arena) {
   std::vector<CpuState> states;
-  for (uint64_t rcx : {0, 1, 5})
-    for (uint64_t flags : {0x0, 0x1, 0x4, 0x40, 0x80, 0x800, 0x41, 0x880, 0x8d5})
+  for (uint64_t rcx : {0u, 1u, 5u})
+    for (uint64_t flags : {0x0u, 0x1u, 0x4u, 0x40u, 0x80u, 0x800u, 0x41u, 0x880u, 0x8d5u})
       states.push_back(arena.start(rcx, flags));
   return states;
 }

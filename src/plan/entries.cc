@@ -106,7 +106,9 @@ class EntryPlanner {
     point.object = where.id;
     point.name = shown;
     for (const Symbol& other : symbols)
-      if (bare_name(other) != name) point.aliases.emplace_back(bare_name(other));
+      // At the address of an IFUNC the resolver has a name of its own, which is none of the implementation.
+      if (other.ifunc == symbol.ifunc && bare_name(other) != name)
+        point.aliases.emplace_back(bare_name(other));
     if (shown != name) point.aliases.emplace_back(name);
     point.library = object_.main_program ? "" : object_.name();
     point.no_return = is_cold_part(name);

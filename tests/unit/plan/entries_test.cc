@@ -88,14 +88,9 @@ TEST_F(Entries, OfColdPartsAreOnlyThoseNamedExactly) {
   EXPECT_FALSE(plan.points[0].clone);
 }
 
-TEST_F(Entries, OutsideExecutableSegmentsAreDeclined) {
-  Plan plan = process_.plan({{entry("plan_in_data")}});
-  EXPECT_THAT(plan.points, IsEmpty());
-  ASSERT_THAT(plan.declined, SizeIs(1));
-  EXPECT_EQ(plan.declined[0].name, "plan_in_data");
-  EXPECT_EQ(plan.declined[0].object, "libplan.so.1");
-  EXPECT_THAT(plan.declined[0].reason, HasSubstr("executable"));
-  EXPECT_FALSE(plan.declined[0].pending);
+TEST_F(Entries, OutsideExecutableSegmentsGetNoPoint) {
+  EXPECT_THAT(process_.plan({{entry("plan_in_data")}}).points, IsEmpty());
+  EXPECT_THAT(process_.plan({{entry("*data*")}}).points, IsEmpty());
 }
 
 TEST_F(Entries, AreSoughtInAddedObjectsOnly) {

@@ -226,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadRow{"!", 0, "nothing follows the '!'"}, BadRow{"a++b", 1, "nothing follows the '+'"},
                     BadRow{"a@b@c", 3, "a second '@'"}, BadRow{"/a@b/@c", 5, "a second '@'"},
                     BadRow{"/abc", 0, "no '/' ends"}, BadRow{"/a(/", 1, "Unmatched ("},
-                    BadRow{"x+/a[/@b", 3, "Unmatched ["}, BadRow{"'abc", 0, "not closed"},
+                    BadRow{"x+/a[/@b", 3, "/a[/"}, BadRow{"'abc", 0, "not closed"},
                     BadRow{"'abc'd", 5, "closing quote"}, BadRow{"f@\"\"", 2, "between the quotes"},
                     BadRow{"foo\\", 3, "nothing follows the '\\'"},
                     BadRow{"sdt:ruby:gc__mark__begin", 0, "SDT probes are not supported by this version"}));

@@ -106,7 +106,8 @@ CallSlots::CallSlots(const Image& image, const DynamicSymbols& symbols, const Re
   for (const CallSlot& slot : slots_) addresses_.push_back(slot.slot);
   if (slots_.empty()) {
     scanned_ = true;
-  } else if (image.sections().empty()) {
+  } else if (std::ranges::none_of(image.sections(), is_plt)) {
+    // No section headers, or none that tell; -fno-plt without any PLT is read the same way.
     resolve_by_segments();
     scanned_ = true;
   } else {

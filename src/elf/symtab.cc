@@ -89,13 +89,12 @@ std::vector<uint32_t> Symtab::name_offsets(std::string_view name, Accept accept)
     if (at == nullptr) break;
     auto offset = static_cast<uint64_t>(at - text.data());
     if (offset > UINT32_MAX) break;  // st_name has 32 bits
-    if (at + name.size() < end) {
-      char next = at[name.size()];
-      // The whole name is looked at only where the next byte allows it.
-      if ((next == '\0' || next == '@' || next == '.') &&
-          accept(names_.at(offset).substr(std::min(name.size(), names_.at(offset).size()))))
-        offsets.push_back(static_cast<uint32_t>(offset));
-    }
+    // What follows, to its end or as far as suffixes go: looking further in each place would take a hostile
+    // table quadratic time.
+    constexpr size_t kLongestSuffix = 256;
+    std::string_view rest = text.substr(static_cast<size_t>(offset) + name.size(), kLongestSuffix);
+    if (!rest.empty() && accept(rest.substr(0, rest.find('\0'))))
+      offsets.push_back(static_cast<uint32_t>(offset));
     ++at;
   }
   return offsets;

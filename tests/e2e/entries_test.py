@@ -73,6 +73,15 @@ class StaticFunctions(unittest.TestCase):
         self.assertEqual([re.sub(r"\) +=", ") =", line) for line in lines[:-1]],
                          ["garbage_collect@libstatics.so(%d) = %d" % (i, i + 5) for i in (1, 2)])
 
+    def test_the_separate_debug_file_of_a_stripped_library_names_its_static_functions(self):
+        lines = trace(["-x", "garbage_collect"], "loads", "2", harness.target("libsplit.so"), "1").lines
+        self.assertEqual(count(lines, r"^garbage_collect@libsplit\.so\(\d\) += \d$"), 2)
+
+    def test_in_a_stripped_library_a_static_function_is_not_found_and_that_is_said(self):
+        result = trace(["-x", "garbage_collect"], "loads", "2", harness.target("libstripped.so"), "1")
+        self.assertEqual(count(result.lines, "garbage_collect"), 0)
+        self.assertRegex(result.stderr, r"garbage_collect.*stripped")
+
     def test_a_plain_name_matches_the_clones_that_compilers_make_of_it(self):
         lines = self.traced("gc")
         self.assertEqual(count(lines, r"^gc\S*~\(.*\) += "), 6, lines)

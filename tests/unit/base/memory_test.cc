@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <initializer_list>
 #include <string>
 
 namespace rtrace {
@@ -49,7 +50,7 @@ TEST(ReadCString, StopsAtTheLimitWithoutSayingTerminated) {
 TEST(ReadCString, CrossesPagesAndChunks) {
   std::string text(3 * kPage - 100, 'x');
   PagedMemory memory({kPage}, text + std::string(100, '\0'));
-  for (uint64_t offset : {0, 1, 255, 4000, 4095, 4096, 5000}) {
+  for (uint64_t offset : std::initializer_list<uint64_t>{0, 1, 255, 4000, 4095, 4096, 5000}) {
     auto string = memory.read_c_string({kPage + offset}, 1 << 20);
     ASSERT_TRUE(string);
     EXPECT_TRUE(string->terminated);
@@ -59,7 +60,7 @@ TEST(ReadCString, CrossesPagesAndChunks) {
 
 TEST(ReadCString, AnUnmappedPageEndsItButLosesNothingBeforeIt) {
   PagedMemory memory({kPage}, std::string(kPage, 'x'));
-  for (uint64_t before : {1, 5, 255, 256, 257, 1000}) {
+  for (uint64_t before : std::initializer_list<uint64_t>{1, 5, 255, 256, 257, 1000}) {
     auto string = memory.read_c_string({2 * kPage - before}, 1 << 20);
     ASSERT_TRUE(string);
     EXPECT_EQ(string->text, std::string(before, 'x'));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <ctime>
+#include <initializer_list>
 #include <vector>
 
 namespace rtrace::event {
@@ -17,6 +18,11 @@ FrameIdentity identity(uint64_t sp, uint64_t return_address = 0x400, uint64_t rb
   return {{sp}, {return_address}, {rbx, 0, 0, 0, 0, 0}};
 }
 
+// One probe for each site.
+ProbeId probe_at(VirtAddr site) {
+  return ProbeId{static_cast<uint32_t>(site.value)};
+}
+
 std::vector<uint64_t> calls(const std::vector<Frame>& frames) {
   std::vector<uint64_t> ids;
   for (const Frame& frame : frames) ids.push_back(static_cast<uint64_t>(frame.call));
@@ -29,7 +35,7 @@ class CallStackTest : public testing::Test {
   uint64_t enter(const FrameIdentity& at, VirtAddr site = kF) {
     dead.clear();
     auto call = CallId{++last_call};
-    stack.enter(at, site, ProbeId{7}, call, Timestamp{last_call, last_call}, dead);
+    stack.enter(at, site, probe_at(site), call, Timestamp{last_call, last_call}, dead);
     return last_call;
   }
   std::vector<uint64_t> leave(const FrameIdentity& at) {
@@ -180,7 +186,7 @@ TEST_P(OtherStack, CoroutinesResumedOutOfOrderAllReturn) {
   uint64_t in_main = enter(identity(kMain));
   std::vector<uint64_t> inside;
   for (uint64_t i = 0; i < 8; ++i) inside.push_back(enter(identity(other + i * 0x100, 0x500), kG));
-  for (uint64_t i : {5, 0, 7, 2, 1, 6, 4, 3}) {
+  for (uint64_t i : std::initializer_list<uint64_t>{5, 0, 7, 2, 1, 6, 4, 3}) {
     // The scheduler on the main stack runs traced calls in between.
     uint64_t between = enter(identity(kMain - 0x40, 0x600), kH);
     EXPECT_THAT(dead, IsEmpty());

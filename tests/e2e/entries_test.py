@@ -75,7 +75,7 @@ class StaticFunctions(unittest.TestCase):
 
     def test_the_separate_debug_file_of_a_stripped_library_names_its_static_functions(self):
         lines = trace(["-x", "garbage_collect"], "loads", "2", harness.target("libsplit.so"), "1").lines
-        self.assertEqual(count(lines, r"^garbage_collect@libsplit\.so\(\d\) += \d$"), 2)
+        self.assertEqual(count(lines, r"^garbage_collect@libstatics\.so\(\d\) += \d$"), 2)
 
     def test_in_a_stripped_library_a_static_function_is_not_found_and_that_is_said(self):
         result = trace(["-x", "garbage_collect"], "loads", "2", harness.target("libstripped.so"), "1")

@@ -1,0 +1,53 @@
+/* sigtrap WAY COUNT: what the program itself does with SIGTRAP stays as it is while add is called COUNT
+   times. WAY: handler (it must run for the program's own traps and no others), ignored, blocked, default. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fixture.h"
+
+static volatile int handled;
+
+static void handler(int number) {
+  (void)number;
+  handled = handled + 1;
+}
+
+static int is_blocked(void) {
+  sigset_t now;
+  sigprocmask(SIG_BLOCK, NULL, &now);
+  return sigismember(&now, SIGTRAP);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 99;
+  const char* way = argv[1];
+  int count = atoi(argv[2]);
+  struct sigaction action = {.sa_handler = SIG_DFL};
+  if (strcmp(way, "handler") == 0) action.sa_handler = handler;
+  if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;
+  sigaction(SIGTRAP, &action, NULL);
+  int blocked = strcmp(way, "blocked") == 0;
+  sigset_t trap;
+  sigemptyset(&trap);
+  sigaddset(&trap, SIGTRAP);
+  if (blocked) sigprocmask(SIG_BLOCK, &trap, NULL);
+
+  int traps = 0;
+  for (int i = 0; i < count; i++) {
+    if (add(i, 1) != i + 1) return 1;
+    if (action.sa_handler == SIG_DFL && !blocked) continue;
+    raise(SIGTRAP);
+    traps++;
+    if (action.sa_handler == handler) {
+      __asm__ volatile("int3");
+      traps++;
+    }
+    if (is_blocked() != blocked) return 2;
+  }
+  struct sigaction now;
+  sigaction(SIGTRAP, NULL, &now);
+  if (now.sa_handler != action.sa_handler) return 3;
+  return action.sa_handler == handler && handled != traps ? 4 : 0;
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/python3
+"""What a program must not notice: waits that go on, and its own SIGTRAP."""
+import unittest
+
+import harness
+
+
+class Waits(unittest.TestCase):
+    def test_epoll_poll_semaphores_and_sleeps_are_not_interrupted_by_attach_and_detach(self):
+        with harness.Target([harness.target("blocked")]) as process:
+            process.expect("pid ")
+            for _ in range(10):
+                self.assertEqual(harness.Attached(["-x", "add"], [process.pid]).stop().status, 0)
+            rtrace = harness.Attached(["-F", harness.CONF, "-x", "add"], [process.pid])
+            process.go()
+            # 10 + n: the n-th way of waiting came back too early.
+            self.assertEqual(process.finish()[1], 0)
+            result = rtrace.end()
+            self.assertEqual((result.status, result.trace.count("add@")), (0, 1), result)
+
+
+class Sigtrap(unittest.TestCase):
+    def traced(self, way):
+        result = harness.run(["-F", harness.CONF, "-x", "add", "--", harness.target("sigtrap"), way, "50"])
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(result.trace.count("add@libfixture.so("), 50)
+        return result.trace.count("--- SIGTRAP")
+
+    def test_a_handler_of_the_program_s_own_runs_for_its_traps_and_no_others(self):
+        self.assertEqual(self.traced("handler"), 100)
+
+    def test_a_program_that_ignores_it_goes_on_ignoring_it(self):
+        self.traced("ignored")
+
+    def test_a_program_that_blocks_it_keeps_it_blocked(self):
+        self.assertEqual(self.traced("blocked"), 0)
+
+    def test_a_program_that_does_nothing_about_it_never_gets_one(self):
+        self.assertEqual(self.traced("default"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -116,9 +116,9 @@ class Planner {
 
   void text(Capture capture, const Type& type) {
     if (type.inner->size != 1) return elements(capture, type.length, type.inner->size, limits_.string + 1);
+    capture.length = Capture::Length::string;
     if (type.length.kind == Length::Kind::argument || type.length.kind == Length::Kind::result)
       return elements(capture, type.length, 1, limits_.string + 1);
-    capture.length = Capture::Length::string;
     uint64_t most = type.length.kind == Length::Kind::fixed ? type.length.value : limits_.string + 1;
     capture.bound = bounded(std::min<uint64_t>(most, limits_.string + 1));
     if (capture.bound > 0) add(capture);

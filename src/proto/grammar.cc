@@ -80,7 +80,23 @@ TypeRef Grammar::lens() {
   expect('(');
   TypeRef inner = complete_lens("a type inside the lens");
   expect(')');
-  return with_lens(inner, *lens);
+  return pointers_to(with_lens(inner, *lens));
+}
+
+// ltrace has the stars inside the lens only; outside they can mean nothing else.
+TypeRef Grammar::pointers_to(TypeRef type) {
+  const unsigned outer_depth = depth_;
+  while (peek().is('*')) {
+    take();
+    deepen();
+    type = make_pointer(std::move(type));
+  }
+  depth_ = outer_depth;
+  return type;
+}
+
+void Grammar::deepen() {
+  if (++depth_ > kMaxDepth) throw Error::make("types nested deeper than {}, expected fewer", kMaxDepth);
 }
 
 TypeRef Grammar::complete_lens(std::string_view what) {
@@ -94,13 +110,8 @@ TypeRef Grammar::complete_lens(std::string_view what) {
 
 TypeRef Grammar::type() {
   const unsigned outer_depth = depth_;
-  if (++depth_ > kMaxDepth) throw Error::make("types nested deeper than {}, expected fewer", kMaxDepth);
-  TypeRef result = base();
-  while (peek().is('*')) {
-    take();
-    if (++depth_ > kMaxDepth) throw Error::make("types nested deeper than {}, expected fewer", kMaxDepth);
-    result = make_pointer(std::move(result));
-  }
+  deepen();
+  TypeRef result = pointers_to(base());
   depth_ = outer_depth;
   return result;
 }
@@ -287,7 +298,7 @@ Length Grammar::length() {
     take();
     Length bound;
     if (peek().is('(')) {
-      if (++depth_ > kMaxDepth) throw Error::make("lengths nested deeper than {}, expected fewer", kMaxDepth);
+      deepen();
       take();
       bound = length();
       expect(')');

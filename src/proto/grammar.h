@@ -42,6 +42,8 @@ class Grammar {
   };
 
   TypeRef type();
+  TypeRef pointers_to(TypeRef type);
+  void deepen();
   TypeRef base();
   TypeRef complete_lens(std::string_view what);
   TypeRef builtin(std::string_view word);

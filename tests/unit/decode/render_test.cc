@@ -1,0 +1,107 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "rtrace/decode/record.h"
+#include "rtrace/decode/value.h"
+
+namespace rtrace::decode {
+namespace {
+
+Value text(std::string bytes) {
+  Value value;
+  value.kind = Value::Kind::string;
+  value.bytes = std::move(bytes);
+  return value;
+}
+
+struct Row {
+  std::string bytes;
+  std::string plain;
+  std::string utf8;
+};
+class StringText : public testing::TestWithParam<Row> {};
+TEST_P(StringText, EscapesAllThatATerminalWouldObey) {
+  EXPECT_EQ(to_text(text(GetParam().bytes)), GetParam().plain);
+  EXPECT_EQ(to_text(text(GetParam().bytes), {.struct_names = false, .utf8 = true}), GetParam().utf8);
+}
+using namespace std::string_literals;
+INSTANTIATE_TEST_SUITE_P(Render, StringText,
+                         testing::Values(Row{"a\"b\\", R"("a\"b\\")", R"("a\"b\\")"},
+                                         Row{"\a\b\t\n\v\f\r", R"("\a\b\t\n\v\f\r")", R"("\a\b\t\n\v\f\r")"},
+                                         Row{"\x1b[31m\x7f", R"("\033[31m\177")", R"("\033[31m\177")"},
+                                         Row{"\0x\0001"s, R"("\0x\0001")", R"("\0x\0001")"},
+                                         Row{"\xc3\xa4", R"("\303\244")", "\"\xc3\xa4\""},
+                                         Row{"\xc2\x9b", R"("\302\233")", R"("\302\233")"},
+                                         Row{"\xc0\xaf\xed\xa0\x80\xf5\xe4",
+                                             R"("\300\257\355\240\200\365\344")",
+                                             R"("\300\257\355\240\200\365\344")"}));
+
+TEST(Render, NoByteComesOutAsAControlCharacter) {
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  for (bool utf8 : {false, true}) {
+    for (char c : to_text(text(all), {.struct_names = false, .utf8 = utf8}))
+      EXPECT_TRUE(c >= ' ' && c < 0x7f);
+  }
+  for (unsigned i = 0; i < 256; ++i) {
+    Value value;
+    value.kind = Value::Kind::character;
+    value.raw = i;
+    for (char c : to_text(value)) EXPECT_TRUE(c >= ' ' && c < 0x7f) << i;
+  }
+}
+
+TEST(Render, OneValueIsBoundedByMaxLineAndOnlyItself) {
+  std::string out = "before ";
+  append_text(out, text(std::string(100000, 'x')), {.struct_names = false, .utf8 = false, .max_line = 100});
+  EXPECT_EQ(out, "before \"" + std::string(99, 'x') + "...");
+  Value wide;
+  wide.kind = Value::Kind::structure;
+  wide.members.assign(10000, text("abc"));
+  EXPECT_LE(to_text(wide, {.struct_names = false, .utf8 = false, .max_line = 100}).size(), 103U);
+  EXPECT_LE(to_text(text(std::string(1000, '\xff')), {}).size(), 4099U);
+}
+
+TEST(Render, StructNamesStandBeforeMembersThatHaveThem) {
+  Value structure;
+  structure.kind = Value::Kind::structure;
+  structure.members = {text("x"), text("y"), text("z")};
+  structure.members[0].name = "first";
+  structure.members[1].kind = Value::Kind::hidden;
+  EXPECT_EQ(to_text(structure), "{ \"x\", \"z\" }");
+  EXPECT_EQ(to_text(structure, {.struct_names = true, .utf8 = false}), "{ first=\"x\", \"z\" }");
+}
+
+TEST(Render, DescriptorShowsTheFileBehindItWithoutControlCharacters) {
+  Value value;
+  value.kind = Value::Kind::integer;
+  value.raw = 3;
+  value.text = "/tmp/a\x1b>b";
+  EXPECT_EQ(to_text(value), R"(3</tmp/a\033\>b>)");
+}
+
+ProbeLabel label(const std::string& object, const std::string& caller) {
+  ProbeLabel made;
+  made.name = "f";
+  made.object = object;
+  made.caller = caller;
+  return made;
+}
+
+TEST(ProbeLabel, SaysWhereTheFunctionIsAndWhoCalls) {
+  ProbeLabel entry = label("libb.so", "");
+  EXPECT_EQ(entry.text(), "f@libb.so");
+  EXPECT_EQ(label("", "").text(), "f");
+  ProbeLabel call = label("libb.so", "liba.so");
+  call.call_site = true;
+  EXPECT_EQ(call.text(), "liba.so->f");
+  call.caller.clear();
+  EXPECT_EQ(call.text(), "f");
+  entry.clone = true;
+  EXPECT_EQ(entry.text(), "f@libb.so~");
+}
+
+}  // namespace
+}  // namespace rtrace::decode

@@ -1,0 +1,149 @@
+#include "rtrace/proto/catalogue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "rtrace/base/error.h"
+
+namespace rtrace::proto {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class CatalogueTest : public testing::Test {
+ protected:
+  CatalogueTest() {
+    std::string pattern = fs::temp_directory_path() / "rtrace-catalogue-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~CatalogueTest() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) {
+    fs::path path = folder_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string path(const std::string& name) const { return folder_ / name; }
+
+  // "int f(long)", or "none".
+  std::string found(Catalogue& catalogue, const std::string& function, const std::string& object) {
+    auto prototype = catalogue.find(function, object, diagnostics_);
+    return prototype ? spell(*prototype) : "none";
+  }
+
+  fs::path folder_;
+  Diagnostics diagnostics_;
+};
+
+TEST_F(CatalogueTest, ExplicitFileServesEveryObjectAndTheFirstWins) {
+  Catalogue catalogue;
+  catalogue.add(write("a.conf", "int f(int);"), diagnostics_);
+  catalogue.add(write("b.conf", "int f(long);\nint g(long);"), diagnostics_);
+  EXPECT_EQ(found(catalogue, "f", "libx.so.1"), "int f(int)");
+  EXPECT_EQ(found(catalogue, "g", ""), "int g(long)");
+  EXPECT_EQ(found(catalogue, "h", ""), "none");
+}
+
+TEST_F(CatalogueTest, FolderFilesAreFoundByNameWithVersionPartsDropped) {
+  write("conf/libr-3.1.so.3.1.conf", "int f(int);");
+  write("conf/libr-3.1.so.conf", "int f(long);\nint g(long);");
+  write("conf/libr-3.1.so.3.toml", "[functions]\nh = \"int(short)\"");
+  write("conf/libother.so.conf", "int other(int);");
+  Catalogue catalogue;
+  catalogue.add_folder(path("conf"));
+  EXPECT_EQ(found(catalogue, "f", "libr-3.1.so.3.1"), "int f(int)");
+  EXPECT_EQ(found(catalogue, "g", "/usr/lib/libr-3.1.so.3.1"), "int g(long)");
+  EXPECT_EQ(found(catalogue, "h", "libr-3.1.so.3.1"), "int h(short)");
+  EXPECT_EQ(found(catalogue, "f", "libr-3.1.so.4"), "int f(long)");
+  EXPECT_EQ(found(catalogue, "other", "libr-3.1.so.3.1"), "none");
+}
+
+TEST_F(CatalogueTest, UnknownObjectAsksEveryFile) {
+  write("conf/liba.so.conf", "int f(int);");
+  Catalogue catalogue;
+  catalogue.add_folder(path("conf"));
+  EXPECT_EQ(found(catalogue, "f", ""), "int f(int)");
+}
+
+TEST_F(CatalogueTest, PrecedenceIsExplicitThenFoldersThenFallback) {
+  write("one/liba.so.conf", "int f(int);\nint g(int);\nint h(int);");
+  write("two/liba.so.conf", "int f(long);\nint g(long);\nint h(long);\nint i(long);");
+  std::string fallback = write("fallback.conf", "int h(char);\nint i(char);\nint j(char);");
+  Catalogue catalogue;
+  catalogue.add_fallback(fallback);
+  catalogue.add_folder(path("one"));
+  catalogue.add_folder(path("two"));
+  catalogue.add(write("f.conf", "int f(short);"), diagnostics_);
+  EXPECT_EQ(found(catalogue, "f", "liba.so.1"), "int f(short)");
+  EXPECT_EQ(found(catalogue, "g", "liba.so.1"), "int g(int)");
+  EXPECT_EQ(found(catalogue, "i", "liba.so.1"), "int i(long)");
+  EXPECT_EQ(found(catalogue, "j", "liba.so.1"), "int j(char)");
+}
+
+TEST_F(CatalogueTest, ExplicitFolderServesEveryObjectButNamedFilesFirst) {
+  write("mine/a.conf", "int f(int);\nint g(int);");
+  write("mine/libz.so.conf", "int f(long);");
+  Catalogue catalogue;
+  catalogue.add(path("mine"), diagnostics_);
+  EXPECT_EQ(found(catalogue, "f", "libz.so.1"), "int f(long)");
+  EXPECT_EQ(found(catalogue, "f", "liby.so.1"), "int f(int)");
+  EXPECT_EQ(found(catalogue, "g", "libz.so.1"), "int g(int)");
+}
+
+TEST_F(CatalogueTest, SonameInTomlRestrictsAnExplicitFile) {
+  Catalogue catalogue;
+  catalogue.add(write("a.toml", "[library]\nsoname = \"liba.so.1\"\n[functions]\nf = \"int(int)\""),
+                diagnostics_);
+  EXPECT_EQ(found(catalogue, "f", "liba.so.1"), "int f(int)");
+  EXPECT_EQ(found(catalogue, "f", "libb.so.1"), "none");
+}
+
+TEST_F(CatalogueTest, DiagnosticsOfALibraryFileComeOnceWhenItIsFirstRead) {
+  std::string file = write("conf/liba.so.conf", "int f(what);\nint g(int);");
+  Catalogue catalogue;
+  catalogue.add_folder(path("conf"));
+  EXPECT_THAT(diagnostics_, IsEmpty());
+  EXPECT_EQ(found(catalogue, "g", "liba.so"), "int g(int)");
+  EXPECT_THAT(diagnostics_,
+              ElementsAre(file + ":1: unknown type 'what', expected a type or the name of a typedef"));
+  found(catalogue, "g", "liba.so");
+  EXPECT_EQ(diagnostics_.size(), 1U);
+}
+
+TEST_F(CatalogueTest, ImportsAreFoundBesideTheFileAndCirclesEnd) {
+  write("conf/liba.so.conf", "import \"types\";\nt f(t);");
+  write("conf/types.conf", "typedef t = hex(int);\nimport \"liba.so\";");
+  Catalogue catalogue;
+  catalogue.add_folder(path("conf"));
+  EXPECT_EQ(found(catalogue, "f", "liba.so.5"), "t f(t)");
+  EXPECT_EQ(diagnostics_.size(), 1U);
+}
+
+TEST_F(CatalogueTest, PathThatCannotBeReadIsAnError) {
+  Catalogue catalogue;
+  EXPECT_THROW(catalogue.add(path("absent.conf"), diagnostics_), Error);
+  catalogue.add_folder(path("absent"));
+  catalogue.add_fallback(path("absent.conf"));
+  EXPECT_EQ(found(catalogue, "f", "liba.so"), "none");
+}
+
+TEST(ShippedPrototypes, HaveNoMistakes) {
+  fs::path conf = fs::path(__FILE__).parent_path() / "../../../conf";
+  ASSERT_TRUE(fs::is_directory(conf));
+  Catalogue catalogue;
+  Diagnostics diagnostics;
+  catalogue.add(conf, diagnostics);
+  EXPECT_THAT(diagnostics, IsEmpty());
+  EXPECT_NE(catalogue.find("open", "libc.so.6", diagnostics), nullptr);
+  EXPECT_NE(catalogue.find("mysql_real_query", "libmariadb.so.3", diagnostics), nullptr);
+}
+
+}  // namespace
+}  // namespace rtrace::proto

@@ -1,0 +1,225 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "rtrace/base/error.h"
+#include "rtrace/proto/parser.h"
+
+namespace rtrace::proto {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Row {
+  std::string text;
+  std::string canonical;  // of the prototype, or the diagnostic
+};
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.text;
+}
+
+// The functions' spellings, then the diagnostics, one a line.
+std::string outcome(const std::string& text, const Importer& import = {}) {
+  Diagnostics diagnostics;
+  ParsedFile file = parse_conf(text, "t.conf", import, diagnostics);
+  std::string result;
+  for (const auto& [name, prototype] : file.functions)
+    result += (result.empty() ? "" : "\n") + spell(*prototype);
+  for (const std::string& line : diagnostics) result += (result.empty() ? "" : "\n") + line;
+  return result;
+}
+
+class AcceptedLine : public testing::TestWithParam<Row> {};
+TEST_P(AcceptedLine, HasItsCanonicalForm) {
+  EXPECT_EQ(outcome(GetParam().text), GetParam().canonical);
+}
+
+// What is spelled must be readable again, and mean the same.
+TEST_P(AcceptedLine, CanonicalFormIsItsOwnCanonicalForm) {
+  EXPECT_EQ(outcome(GetParam().canonical), GetParam().canonical);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Conf, AcceptedLine,
+    testing::Values(
+        Row{"", ""}, Row{"# comment", ""}, Row{"  ; comment", ""}, Row{"int f(void);", "int f()"},
+        Row{"int f()", "int f()"}, Row{"function int f(int);", "int f(int)"},
+        Row{"int f(int); trailing )( words 09zz", "int f(int)"},
+        Row{"int mysql_real_query(addr,string,ulong);", "int mysql_real_query(addr, string, ulong)"},
+        Row{"long _php_stream_write(addr, buffer[arg3], ulong);",
+            "long _php_stream_write(addr, buffer[arg3], ulong)"},
+        Row{"void f(char,short,ushort,int,uint,long,ulong,float,double);",
+            "void f(char, short, ushort, int, uint, long, ulong, float, double)"},
+        Row{"void f(int8,uint8,int16,uint16,int32,uint32,int64,uint64,longlong,longdouble,schar,size);",
+            "void f(schar, uint8, short, ushort, int, uint, long, ulong, long, longdouble, schar, ulong)"},
+        Row{"fd f(fd)", "fd f(fd)"}, Row{"errno f(int)", "errno(int) f(int)"},
+        Row{"errno(addr) f()", "errno(addr) f()"}, Row{"noreturn exit(int)", "noreturn exit(int)"},
+        Row{"file f(file, void*)", "addr f(addr, addr)"},
+        Row{"int f(string3, string0, int)", "int f(string[arg3], out string[retval], int)"},
+        Row{"int f(string[32], string[arg1], string[zero(8)], string[zero])",
+            "int f(string[32], string[arg1], string[zero(8)], string)"},
+        Row{"int f(string(int), string(char*), string(array(char, 8)*), string(array(short, arg1)*))",
+            "int f(string(int), string, string[8], string(array(short, arg1)*))"},
+        Row{"int f(format)", "int f(format)"}, Row{"int f(format[12])", "int f(format[12])"},
+        Row{"int f(format(int))", "int f(format(int))"},
+        Row{"int read(int, +buffer[retval], ulong)", "int read(int, +buffer[retval], ulong)"},
+        Row{"int read(int, buffer[arg0], ulong)", "int read(int, out buffer[retval], ulong)"},
+        Row{"int f(in int*, out int*, inout int*, int)", "int f(int*, out int*, inout int*, int)"},
+        Row{"int open(path=string, flags=hex(int))", "int open(path=string, flags=hex(int))"},
+        Row{"int f(path=in string, to=out string, in=int)", "int f(path=string, to=out string, in=int)"},
+        Row{"int f(hex(int), oct(int), octal(int), octal, bool(int), bitvec(long), hide(int), guess(long))",
+            "int f(hex(int), oct(int), oct(int), oct(uint), bool(int), bitvec(long), hide(int), "
+            "guess(long))"},
+        Row{"int f(hex(oct(int)))", "int f(oct(int))"}, Row{"int f(hex(int)*)", "int f(hex(int)*)"},
+        Row{"int f(int**)", "int f(int**)"},
+        Row{"int f(array(int, 4)*, array(char, arg1), array(long, zero), array(long, zero(9)))",
+            "int f(array(int, 4)*, array(char, arg1), array(long, zero), array(long, zero(9)))"},
+        Row{"int f(struct(int, array(char, elt1)*, name=string)*)",
+            "int f(struct(int, array(char, elt1)*, name=string)*)"},
+        Row{"int f(struct())", "int f(struct())"},
+        Row{"int f(enum(A, B=5, C, D=-1, E))", "int f(enum(A=0, B=5, C=6, D=-1, E=0))"},
+        Row{"int f(enum[long](A=0x10, B=010))", "int f(enum[long](A=16, B=8))"},
+        Row{"int f(flags[ulong](R=4,W=2))", "int f(flags[ulong](R=4, W=2))"},
+        Row{"int f(flags(R=4))", "int f(flags(R=4))"}));
+
+// The name of a typedef can be read again only where its definition is.
+class AcceptedTypedef : public testing::TestWithParam<Row> {};
+TEST_P(AcceptedTypedef, IsSpelledByItsName) {
+  EXPECT_EQ(outcome(GetParam().text), GetParam().canonical);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Conf, AcceptedTypedef,
+    testing::Values(
+        Row{"typedef myint = hex(int);\nmyint f(myint*)", "myint f(myint*)"},
+        Row{"typedef node = struct;\ntypedef node = struct(int, node*);\nint f(node*)", "int f(node*)"},
+        Row{"typedef node = struct;\nint f(node*)\ntypedef node = struct(int, node*);", "int f(node*)"}));
+
+class RefusedLine : public testing::TestWithParam<Row> {};
+TEST_P(RefusedLine, IsReportedWithItsPlaceAndTheRestCounts) {
+  EXPECT_EQ(outcome(GetParam().text + "\nint good(int);"),
+            "int good(int)\nt.conf:1: " + GetParam().canonical);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Conf, RefusedLine,
+    testing::Values(
+        Row{"int", "unexpected end of line, expected a function name"},
+        Row{"int f", "unexpected end of line, expected '('"},
+        Row{"int f(", "unexpected end of line, expected a type"},
+        Row{"int f(int", "unexpected end of line, expected ',' or ')'"},
+        Row{"int f(int int)", "unexpected 'int', expected ',' or ')'"},
+        Row{"int f(int,)", "unexpected ')', expected a type"},
+        Row{"int f(foo)", "unknown type 'foo', expected a type or the name of a typedef"},
+        Row{"int f(strings)", "unknown type 'strings', expected a type or the name of a typedef"},
+        Row{"int f(int, void)", "unexpected 'void', expected a parameter"},
+        Row{"int f(string[])", "unexpected ']', expected a length: a number, argN, eltN, retval or zero"},
+        Row{"int f(string[arg2])", "'arg2' in a function of 1 parameters, expected one of them"},
+        Row{"int f(string[elt1])",
+            "unexpected 'elt1', expected a length that is no member's, for there is no enclosing struct"},
+        Row{"int f(struct(int, string[elt3]))", "'elt3' in a struct of 2 members, expected one of them"},
+        Row{"int f(string[99999999999999999999])",
+            "unexpected '99999999999999999999', expected a length: a number, argN, eltN, retval or zero"},
+        Row{"int f(format, int)",
+            "a parameter behind a format, expected none: the format types all further arguments"},
+        Row{"int f(hex int)", "unexpected 'int', expected '('"},
+        Row{"int f(array(int))", "unexpected ')', expected ','"},
+        Row{"int f(enum())", "unexpected ')', expected a key"},
+        Row{"int f(enum(A=))", "unexpected ')', expected a number"},
+        Row{"int f(enum[float](A))", "'float' for an enumeration, expected an integer type"},
+        Row{"int f(flags(A))", "unexpected ')', expected '='"},
+        Row{"int f(string(double))", "'double' as characters, expected an integer type of 1, 2 or 4 bytes"},
+        Row{"typedef = int;", "unexpected '=', expected a name"},
+        Row{"typedef a int;", "unexpected 'int', expected '='"},
+        Row{"typedef a = int", "unexpected end of line, expected ';'"},
+        Row{"import \"nowhere\";", "cannot import \"nowhere\", expected a prototype file of that name"},
+        Row{"import 5;", "unexpected '5', expected a name in double quotes"},
+        Row{"int \x1b[31m(int)", "unexpected '?', expected a function name"}));
+
+TEST(Conf, IncompleteStructCannotBePassedByValue) {
+  EXPECT_THAT(
+      outcome("typedef a = struct;\nint f(a);"),
+      HasSubstr(
+          "t.conf:2: struct 'a' is not defined yet, expected a parameter that is complete, or a pointer"));
+}
+
+TEST(Conf, NestingIsBounded) {
+  std::string deep = "int f(";
+  for (int i = 0; i < 100000; ++i) deep += "struct(";
+  EXPECT_THAT(outcome(deep), HasSubstr("types nested deeper than 64, expected fewer"));
+  EXPECT_THAT(outcome("int f(int" + std::string(100000, '*')),
+              HasSubstr("types nested deeper than 64, expected fewer"));
+}
+
+TEST(Conf, ManyPointerParametersAreNotNested) {
+  std::string wide = "int f(int*";
+  for (int i = 0; i < 200; ++i) wide += ",int*";
+  EXPECT_THAT(outcome(wide + ")"), testing::StartsWith("int f(int*, int*"));
+}
+
+TEST(Conf, ImportGivesTypesAndFunctions) {
+  Importer import = [](std::string_view name) {
+    Diagnostics none;
+    EXPECT_EQ(name, "other");
+    return std::make_shared<const ParsedFile>(parse_conf("typedef t = long;\nt g(t);", "other", {}, none));
+  };
+  EXPECT_EQ(outcome("import \"other\";\nt f(t);", import), "t f(t)\nt g(t)");
+}
+
+TEST(Conf, PrototypeKeepsTheStructsItRefersToByName) {
+  std::shared_ptr<const Prototype> kept;
+  {
+    Diagnostics none;
+    kept = parse_conf("typedef a = struct;\nint f(a*);\ntypedef a = struct(int);", "t", {}, none)
+               .functions.at("f");
+  }
+  TypeRef target = resolve(kept->params[0].type->inner);
+  ASSERT_NE(target, nullptr);
+  EXPECT_EQ(target->members.size(), 1U);
+}
+
+TEST(Conf, OriginNamesFileAndLine) {
+  Diagnostics none;
+  EXPECT_EQ(parse_conf("\n\nint f(int);", "dir/t.conf", {}, none).functions.at("f")->origin, "dir/t.conf:3");
+}
+
+struct LayoutRow {
+  std::string type;
+  std::vector<uint64_t> offsets;
+  uint64_t size;
+  uint64_t align;
+};
+void PrintTo(const LayoutRow& row, std::ostream* out) {
+  *out << row.type;
+}
+class StructLayout : public testing::TestWithParam<LayoutRow> {};
+TEST_P(StructLayout, IsNaturalAlignment) {
+  TypeRef type = parse_type(GetParam().type, TypeScope());
+  std::vector<uint64_t> offsets;
+  for (const Member& member : type->members) offsets.push_back(member.offset);
+  EXPECT_EQ(offsets, GetParam().offsets);
+  EXPECT_EQ(type->size, GetParam().size);
+  EXPECT_EQ(type->align, GetParam().align);
+}
+INSTANTIATE_TEST_SUITE_P(Proto, StructLayout,
+                         testing::Values(LayoutRow{"struct(char, int, char)", {0, 4, 8}, 12, 4},
+                                         LayoutRow{"struct(char, string)", {0, 8}, 16, 8},
+                                         LayoutRow{
+                                             "struct(char, array(short, 3), longdouble)", {0, 2, 16}, 32, 16},
+                                         LayoutRow{"struct(struct(char, long), char)", {0, 16}, 24, 8},
+                                         LayoutRow{"struct(string(array(char, 5)), int)", {0, 8}, 12, 4}));
+
+TEST(ParseType, RefusesWhatFollows) {
+  EXPECT_THROW(parse_type("int int", TypeScope()), Error);
+  EXPECT_EQ(spell(*parse_type("string[arg3]", TypeScope())), "string[arg3]");
+}
+
+TEST(Conf, HugeArrayHasNoWrappedSize) {
+  EXPECT_EQ(parse_type("array(long, 0x2000000000000001)", TypeScope())->size, 0U);
+}
+
+}  // namespace
+}  // namespace rtrace::proto

@@ -1,0 +1,85 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "rtrace/proto/parser.h"
+
+namespace rtrace::proto {
+namespace {
+
+struct Row {
+  std::string text;
+  std::string outcome;  // the functions, then the diagnostics, one a line
+};
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.text;
+}
+
+std::string outcome(const std::string& text) {
+  Diagnostics diagnostics;
+  ParsedFile file = parse_toml(text, "t.toml", {}, diagnostics);
+  std::string result;
+  for (const auto& [name, prototype] : file.functions)
+    result += (result.empty() ? "" : "\n") + spell(*prototype);
+  for (const std::string& line : diagnostics) result += (result.empty() ? "" : "\n") + line;
+  return result;
+}
+
+class TomlFile : public testing::TestWithParam<Row> {};
+TEST_P(TomlFile, MeansWhatTheOtherLanguageSays) {
+  EXPECT_EQ(outcome(GetParam().text), GetParam().outcome);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Toml, TomlFile,
+    testing::Values(
+        Row{"[types]\nMYSQL = \"addr\"\n[functions.mysql_real_query]\nreturns = \"int\"\nargs = [{ name = "
+            "\"mysql\", type = "
+            "\"MYSQL\" }, { name = \"query\", type = \"string[arg3]\" }, { name = \"length\", type = "
+            "\"ulong\" }]",
+            "int mysql_real_query(mysql=MYSQL, query=string[arg3], length=ulong)"},
+        Row{"[functions]\nf = \"int(string, ulong)\"", "int f(string, ulong)"},
+        Row{"[functions]\n\"a::b(int)\" = \"int(int)\"", "int a::b(int)(int)"},
+        Row{"[functions]\nf = \"noreturn(int)\"\n[functions.g]\nreturns = \"noreturn\"",
+            "noreturn f(int)\nnoreturn g()"},
+        Row{"[functions.f]\nargs = [\"in string\", {type=\"out int*\"}, {type=\"inout int*\"}]",
+            "void f(string, out int*, inout int*)"},
+        Row{"[functions]\nf = \"int(list*)\"\n[types]\nlist = \"struct(item*, list*)\"\nitem = "
+            "\"struct(list*)\"",
+            "int f(list*)"},
+        Row{"[types]\na = \"a\"\n[functions]\nf = \"int(int)\"",
+            "int f(int)\nt.toml:2: type 'a' is made of itself, expected a struct or a pointer between"},
+        Row{"[types]\na = \"b\"\nb = \"long\"\n[functions]\nf = \"a(b)\"", "a f(b)"},
+        Row{"[functions]\nf = 5\ng = \"int(int)\"", "int g(int)\nt.toml:2: f is no string, expected one"},
+        Row{"[functions]\nf = \"int(what)\"\ng = \"int(int)\"",
+            "int g(int)\nt.toml:2: unknown type 'what', expected a type or the name of a typedef"},
+        Row{"[functions.f]\nreturn = \"int\"", "t.toml:1: unknown key 'return', expected returns or args"},
+        Row{"[functons]\nf = \"int(int)\"",
+            "t.toml:1: unknown key 'functons', expected import, library, types or functions"},
+        Row{"import = [\"x\"]", "t.toml:1: cannot import \"x\", expected a prototype file of that name"}));
+
+TEST(Toml, SyntaxErrorLosesTheRestOfTheFileAndSaysSo) {
+  std::string text = outcome("[functions]\nf = \"int(int)\"\ng = = \"int(int)\"\nh = \"int(int)\"");
+  EXPECT_THAT(text, testing::StartsWith("int f(int)\nt.toml:3: "));
+  EXPECT_THAT(text, testing::EndsWith(", expected TOML; the rest of the file is skipped"));
+}
+
+TEST(Toml, LibraryNamesTheObject) {
+  Diagnostics diagnostics;
+  EXPECT_EQ(parse_toml("[library]\nsoname = \"libm.so.6\"", "t", {}, diagnostics).soname, "libm.so.6");
+  EXPECT_THAT(diagnostics, testing::IsEmpty());
+}
+
+TEST(Toml, TypesThatReferToEachOtherResolve) {
+  Diagnostics diagnostics;
+  ParsedFile file = parse_toml("[types]\na = \"struct(b*)\"\nb = \"struct(a*, int)\"", "t", {}, diagnostics);
+  ASSERT_THAT(diagnostics, testing::IsEmpty());
+  TypeRef b = resolve(file.scope->types.at("a")->members[0].type->inner);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(b->members.size(), 2U);
+  EXPECT_EQ(resolve(b->members[0].type->inner), file.scope->types.at("a"));
+}
+
+}  // namespace
+}  // namespace rtrace::proto

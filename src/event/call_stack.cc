@@ -43,7 +43,7 @@ Frame& CallStack::enter(const FrameIdentity& identity, VirtAddr site, ProbeId pr
       [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.identity == identity; },
       dead);
   for (size_t i = active_.size(); i > 0 && active_[i - 1].frame.identity == identity; --i) {
-    if (active_[i - 1].frame.site != site) continue;
+    if (active_[i - 1].frame.probe != probe) continue;
     bury_active(i - 1, dead);
     break;
   }

@@ -5,8 +5,9 @@
 
 namespace rtrace::agent {
 
-// What to copy of the tracee's memory at a call's entry or return, so that the arguments can be rendered after the thread runs on. Made by decode from a
-// prototype; carried out by a breakpoint's stop (one gathered read) or by a trampoline.
+// What to copy of the tracee's memory at a call's entry or return, so that the arguments can be rendered
+// after the thread runs on. Made by decode from a prototype; carried out by a breakpoint's stop (one gathered
+// read) or by a trampoline.
 struct Capture {
   enum class Source : uint8_t { integer_register, stack_slot, result };
   enum class Length : uint8_t {
@@ -27,7 +28,8 @@ inline constexpr unsigned kMaxCaptures = 12;
 
 struct CapturePlan {
   uint8_t count = 0;
-  uint8_t deep = 0;  // 1: rendering may need memory that no plan can name ahead; decode while the thread is stopped
+  uint8_t deep =
+      0;  // 1: rendering may need memory that no plan can name ahead; decode while the thread is stopped
   uint16_t stack_bytes = 0;  // of memory-passed arguments, from behind the return address
   Capture captures[kMaxCaptures];
 };

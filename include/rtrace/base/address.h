@@ -1,6 +1,6 @@
-// The three kinds of address. A VirtAddr is one in a tracee's memory, an ElfAddr one in an object's own address
-// space (p_vaddr, st_value), a FileOffset a place in a file's bytes. They never convert silently: the step between
-// the first two names the object's LoadBias.
+// The three kinds of address. A VirtAddr is one in a tracee's memory, an ElfAddr one in an object's own
+// address space (p_vaddr, st_value), a FileOffset a place in a file's bytes. They never convert silently: the
+// step between the first two names the object's LoadBias.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,14 +26,19 @@ using VirtAddr = Address<struct VirtAddrTag>;
 using ElfAddr = Address<struct ElfAddrTag>;
 using FileOffset = Address<struct FileOffsetTag>;
 
-// What is added to an ElfAddr to get the VirtAddr where it is mapped (l_addr of the link map). Wraps modulo 2^64.
+// What is added to an ElfAddr to get the VirtAddr where it is mapped (l_addr of the link map). Wraps modulo
+// 2^64.
 struct LoadBias {
   uint64_t value = 0;
   constexpr auto operator<=>(const LoadBias&) const = default;
 };
 
-constexpr VirtAddr operator+(ElfAddr address, LoadBias bias) { return {address.value + bias.value}; }
-constexpr ElfAddr operator-(VirtAddr address, LoadBias bias) { return {address.value - bias.value}; }
+constexpr VirtAddr operator+(ElfAddr address, LoadBias bias) {
+  return {address.value + bias.value};
+}
+constexpr ElfAddr operator-(VirtAddr address, LoadBias bias) {
+  return {address.value - bias.value};
+}
 
 // Half-open.
 template <typename A>
@@ -56,7 +61,9 @@ using ElfRange = RangeOf<ElfAddr>;
 
 template <typename Tag>
 struct std::hash<rtrace::Address<Tag>> {
-  size_t operator()(rtrace::Address<Tag> address) const noexcept { return std::hash<uint64_t>{}(address.value); }
+  size_t operator()(rtrace::Address<Tag> address) const noexcept {
+    return std::hash<uint64_t>{}(address.value);
+  }
 };
 
 template <typename Tag>

@@ -1,5 +1,5 @@
-// What stops an operation (a launch, an attach, a parse, a load) is an Error; expected absence is an optional,
-// a dead tracee a return value, a refusal a variant that carries its reason.
+// What stops an operation (a launch, an attach, a parse, a load) is an Error; expected absence is an
+// optional, a dead tracee a return value, a refusal a variant that carries its reason.
 #pragma once
 
 #include <fmt/format.h>
@@ -39,9 +39,10 @@ class Error : public std::runtime_error {
 
 }  // namespace rtrace
 
-// A broken invariant of rtrace itself. On in release builds. The optional detail is an fmt format and its arguments.
-#define CHECK(condition, ...)                                                                        \
-  do {                                                                                               \
-    if (!(condition)) [[unlikely]]                                                                   \
-      ::rtrace::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));         \
+// A broken invariant of rtrace itself. On in release builds. The optional detail is an fmt format and its
+// arguments.
+#define CHECK(condition, ...)                                                                \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]]                                                           \
+      ::rtrace::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

@@ -21,8 +21,8 @@ void write(Topic topic, const std::string& line);
 
 }  // namespace rtrace::log
 
-#define RTRACE_LOG(topic, at_level, ...)                                                       \
-  do {                                                                                         \
-    if (::rtrace::log::level(::rtrace::log::Topic::topic) >= (at_level)) [[unlikely]]           \
-      ::rtrace::log::write(::rtrace::log::Topic::topic, ::fmt::format(__VA_ARGS__));           \
+#define RTRACE_LOG(topic, at_level, ...)                                              \
+  do {                                                                                \
+    if (::rtrace::log::level(::rtrace::log::Topic::topic) >= (at_level)) [[unlikely]] \
+      ::rtrace::log::write(::rtrace::log::Topic::topic, ::fmt::format(__VA_ARGS__));  \
   } while (false)

@@ -29,8 +29,8 @@ class Memory {
     return value;
   }
 
-  // The bytes up to a NUL, which is not included, `limit` bytes, or the first that cannot be read. nullopt where not
-  // even one byte can be read; `terminated` tells whether the NUL was found.
+  // The bytes up to a NUL, which is not included, `limit` bytes, or the first that cannot be read. nullopt
+  // where not even one byte can be read; `terminated` tells whether the NUL was found.
   struct CString {
     std::string text;
     bool terminated = false;

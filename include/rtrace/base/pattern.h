@@ -8,8 +8,9 @@
 
 namespace rtrace {
 
-// `*`, `?`, `[...]` with `!` or `^` complement, ranges and POSIX classes; `\` takes the next character as itself. A `[`
-// without its `]` is itself. fnmatch(3) without FNM_PATHNAME, but with no length limit and no locale.
+// `*`, `?`, `[...]` with `!` or `^` complement, ranges and POSIX classes; `\` takes the next character as
+// itself. A `[` without its `]` is itself. fnmatch(3) without FNM_PATHNAME, but with no length limit and no
+// locale.
 bool glob_match(std::string_view pattern, std::string_view text);
 
 // Matches the whole of a name, as all patterns of rtrace do.
@@ -18,7 +19,8 @@ class Pattern {
   static Pattern any();
   static Pattern literal(std::string text);
   static Pattern glob(std::string text);
-  // regcomp(3) with REG_EXTENDED, anchored at both ends; `basic` takes POSIX basic syntax. Throws Error with regcomp's words.
+  // regcomp(3) with REG_EXTENDED, anchored at both ends; `basic` takes POSIX basic syntax. Throws Error with
+  // regcomp's words.
   static Pattern regex(const std::string& text);
   static Pattern basic_regex(const std::string& text);
 

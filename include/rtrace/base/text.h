@@ -22,8 +22,9 @@ std::optional<uint64_t> parse_number(std::string_view word);
 // Levenshtein distance, for "did you mean". Gives up with `limit + 1` where it would be more than `limit`.
 size_t edit_distance(std::string_view a, std::string_view b, size_t limit);
 
-// The candidates nearest to `name`, best first, at most `count`; those with nothing in common are left out. Words between
-// underscores count, so that mysql_send_query is near mysql_real_query.
-std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates, size_t count);
+// The candidates nearest to `name`, best first, at most `count`; those with nothing in common are left out.
+// Words between underscores count, so that mysql_send_query is near mysql_real_query.
+std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates,
+                                       size_t count);
 
 }  // namespace rtrace

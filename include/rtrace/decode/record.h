@@ -17,12 +17,12 @@ namespace rtrace::decode {
 // How a probe is shown. Made once for each probe; records point to it, and it outlives them.
 struct ProbeLabel {
   event::ProbeId id{};
-  std::string name;         // "mysql_real_query"
-  std::string object;       // "libmariadb.so.3": printed as name@object for entries; empty for the main program
-  std::string caller;       // printed as caller->name for call sites; empty where hidden
-  bool clone = false;       // "~" before the argument list
-  bool call_site = false;   // kind: plt, else entry
-  std::string text() const; // "libfoo.so->name", "name@libbar.so.1", "name~"
+  std::string name;    // "mysql_real_query"
+  std::string object;  // "libmariadb.so.3": printed as name@object for entries; empty for the main program
+  std::string caller;  // printed as caller->name for call sites; empty where hidden
+  bool clone = false;  // "~" before the argument list
+  bool call_site = false;    // kind: plt, else entry
+  std::string text() const;  // "libfoo.so->name", "name@libbar.so.1", "name~"
 };
 
 struct Header {
@@ -37,7 +37,8 @@ struct CallEntered {
   VirtAddr return_address;
   std::vector<Argument> arguments;  // those that are printed at entry, hidden ones included
   bool more_at_return = false;      // further arguments come with CallReturned
-  // Set where the return cannot be seen; the call is complete with this record. The text is the reason, for JSON and --explain.
+  // Set where the return cannot be seen; the call is complete with this record. The text is the reason, for
+  // JSON and --explain.
   std::optional<std::string> unseen_return;
 };
 
@@ -58,19 +59,40 @@ struct CallAbandoned {
   uint64_t duration = 0;  // until it was known
 };
 
-struct SignalDelivered { int number = 0; };
-struct Executed { std::string path; };
-struct ThreadStarted {};                       // says nothing in text but that more than one task is traced
-struct Exited { int status = 0; };             // of a whole process
-struct Killed { int signal = 0; bool core_dumped = false; };
-struct Loaded { std::string object; uint64_t bias = 0; };
-struct Unloaded { std::string object; };
-struct Forked { int child = 0; };
-struct Lost { uint64_t count = 0; std::string what; };  // what could not be shown, and why
+struct SignalDelivered {
+  int number = 0;
+};
+struct Executed {
+  std::string path;
+};
+struct ThreadStarted {};  // says nothing in text but that more than one task is traced
+struct Exited {
+  int status = 0;
+};  // of a whole process
+struct Killed {
+  int signal = 0;
+  bool core_dumped = false;
+};
+struct Loaded {
+  std::string object;
+  uint64_t bias = 0;
+};
+struct Unloaded {
+  std::string object;
+};
+struct Forked {
+  int child = 0;
+};
+struct Lost {
+  uint64_t count = 0;
+  std::string what;
+};  // what could not be shown, and why
 
 struct Record {
   Header header;
-  std::variant<CallEntered, CallReturned, CallAbandoned, SignalDelivered, Executed, ThreadStarted, Exited, Killed, Loaded, Unloaded, Forked, Lost> body;
+  std::variant<CallEntered, CallReturned, CallAbandoned, SignalDelivered, Executed, ThreadStarted, Exited,
+               Killed, Loaded, Unloaded, Forked, Lost>
+      body;
 };
 
 }  // namespace rtrace::decode

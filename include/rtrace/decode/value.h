@@ -9,24 +9,25 @@ namespace rtrace::decode {
 
 struct Value {
   enum class Kind : uint8_t {
-    hidden,       // prints nothing, its comma included
-    unreadable,   // `?`, or the hex address in `raw` where the pointer is known (raw != 0)
-    nothing,      // <void>
+    hidden,      // prints nothing, its comma included
+    unreadable,  // `?`, or the hex address in `raw` where the pointer is known (raw != 0)
+    nothing,     // <void>
     nil,
-    integer,      // `raw`, rendered by `radix`, `is_signed`
-    character,    // low byte of `raw`; `is_eof` for -1 of an int-sized one
-    floating,     // `number`; radix hex prints %a
+    integer,    // `raw`, rendered by `radix`, `is_signed`
+    character,  // low byte of `raw`; `is_eof` for -1 of an int-sized one
+    floating,   // `number`; radix hex prints %a
     boolean,
-    address,      // hex
-    string,       // `bytes`, `cut` when there was more
-    structure,    // `members`
-    array,        // `members` without names, `cut` when there were more
-    enumeration,  // `text` = the key, empty where no key matches
-    flags,        // `text` = "A|B|0x40"
-    bit_vector,   // `text` = "<0-1,5,8>"
-    recursion,    // `raw` = levels up; 0 the struct itself
-    changed,      // inout: members[0] -> members[1]
-    error_result, // errno lens: members[0] is the result, `text` = "ENOENT (No such file or directory)", raw = errno
+    address,       // hex
+    string,        // `bytes`, `cut` when there was more
+    structure,     // `members`
+    array,         // `members` without names, `cut` when there were more
+    enumeration,   // `text` = the key, empty where no key matches
+    flags,         // `text` = "A|B|0x40"
+    bit_vector,    // `text` = "<0-1,5,8>"
+    recursion,     // `raw` = levels up; 0 the struct itself
+    changed,       // inout: members[0] -> members[1]
+    error_result,  // errno lens: members[0] is the result, `text` = "ENOENT (No such file or directory)", raw
+                   // = errno
   };
   enum class Radix : uint8_t { decimal, hex, octal };
 
@@ -35,20 +36,20 @@ struct Value {
   bool is_signed = false;
   bool is_eof = false;
   bool cut = false;
-  uint8_t size = 8;        // bytes, of integers
-  uint64_t raw = 0;        // integers sign-extended to 64 bits where signed
+  uint8_t size = 8;  // bytes, of integers
+  uint64_t raw = 0;  // integers sign-extended to 64 bits where signed
   long double number = 0;
-  std::string bytes;       // strings: UTF-8 for wide ones
+  std::string bytes;  // strings: UTF-8 for wide ones
   std::string text;
-  std::string name;        // of a struct's member, where known
+  std::string name;  // of a struct's member, where known
   std::vector<Value> members;
 
   bool operator==(const Value&) const = default;
 };
 
 struct Argument {
-  std::string name;        // of the parameter, where the prototype has one
-  std::string type;        // as the prototype spells it
+  std::string name;  // of the parameter, where the prototype has one
+  std::string type;  // as the prototype spells it
   Value value;
 };
 

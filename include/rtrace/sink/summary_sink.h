@@ -1,4 +1,5 @@
-// Counts and times of calls (-c). Its rows lie in memory given by the owner, so that another process that shares it can print them.
+// Counts and times of calls (-c). Its rows lie in memory given by the owner, so that another process that
+// shares it can print them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace rtrace::sink {
 
 // Plain data: lives in memory shared by two processes.
 struct SummaryRow {
-  char name[192];         // as printed, cut where longer
-  uint64_t calls = 0;     // entered
+  char name[192];      // as printed, cut where longer
+  uint64_t calls = 0;  // entered
   uint64_t returned = 0;
   uint64_t total_ns = 0;  // of those that returned
 };
@@ -28,7 +29,8 @@ struct SummaryTable {
 
 class SummarySink : public Sink {
  public:
-  // `table` is zeroed memory, and this is its only writer; who reads it at the same time sees rows whole but for their latest calls. Names are printed demangled where asked.
+  // `table` is zeroed memory, and this is its only writer; who reads it at the same time sees rows whole but
+  // for their latest calls. Names are printed demangled where asked.
   SummarySink(SummaryTable& table, bool demangle);
   void take(const decode::Record& record) override;
   void finish() override {}
@@ -40,12 +42,13 @@ class SummarySink : public Sink {
   SummaryTable& table_;
   bool demangle_;
   std::unordered_map<const decode::ProbeLabel*, SummaryRow*> rows_;  // nullptr where none was free
-  // By name, object and kind: an object that is loaded again brings new labels, and its functions keep their rows.
+  // By name, object and kind: an object that is loaded again brings new labels, and its functions keep their
+  // rows.
   std::map<std::tuple<std::string, std::string, bool>, SummaryRow*> by_name_;
 };
 
-// The table in ltrace's shape, sorted by time, with its last line `100.00 ... total`. Calls that never returned count as calls, but not in
-// usecs/call. Calls that found no row are one row, `(others)`.
+// The table in ltrace's shape, sorted by time, with its last line `100.00 ... total`. Calls that never
+// returned count as calls, but not in usecs/call. Calls that found no row are one row, `(others)`.
 std::string render_summary(const SummaryTable& table);
 
 }  // namespace rtrace::sink

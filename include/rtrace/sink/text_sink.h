@@ -1,7 +1,8 @@
 // The text format (man page: OUTPUT). One stream, at most one call open in it.
 //
-// A call is printed up to its last argument when it is entered, without the end of the line; its return completes the line, or, where
-// anything else had to be printed in between, comes as a `<... name resumed>` line of its own.
+// A call is printed up to its last argument when it is entered, without the end of the line; its return
+// completes the line, or, where anything else had to be printed in between, comes as a `<... name resumed>`
+// line of its own.
 //
 // Lines that the man page's list does not show:
 //   --- 17 calls lost: output could not keep up ---
@@ -17,17 +18,18 @@ namespace rtrace::sink {
 enum class TimeStyle : uint8_t { none, relative, clock, clock_us, epoch_us, epoch_ns };
 
 struct TextOptions {
-  unsigned align = 50;            // -a: `= ` begins at column align-1 (0-based: the blank before it is column align-2)
+  unsigned align = 50;  // -a: `= ` begins at column align-1 (0-based: the blank before it is column align-2)
   TimeStyle time = TimeStyle::none;
-  bool return_address = false;    // -i; of calls only, other lines have none
-  unsigned indent = 0;            // -n
-  bool duration = false;          // -T
-  bool signals = true;            // off: -b
-  bool demangle = false;          // -C
-  bool exits = true;              // off: -qq
-  // When `[pid N]` is printed: from the second task on, or always (attach to several; then the first line already has it).
+  bool return_address = false;  // -i; of calls only, other lines have none
+  unsigned indent = 0;          // -n
+  bool duration = false;        // -T
+  bool signals = true;          // off: -b
+  bool demangle = false;        // -C
+  bool exits = true;            // off: -qq
+  // When `[pid N]` is printed: from the second task on, or always (attach to several; then the first line
+  // already has it).
   bool always_pid = false;
-  decode::RenderOptions render;   // max_line bounds what a line shows of a call's arguments and result
+  decode::RenderOptions render;  // max_line bounds what a line shows of a call's arguments and result
 };
 
 class TextSink : public Sink {

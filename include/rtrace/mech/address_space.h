@@ -1,0 +1,98 @@
+// The breakpoint sites of one address space (shared by a process's threads, and by a vfork child until it
+// execs).
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rtrace/arch/regs.h"
+#include "rtrace/base/address.h"
+#include "rtrace/mech/breakpoint_site.h"
+#include "rtrace/mech/code_arena.h"
+#include "rtrace/mech/install.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/process_memory.h"
+
+namespace rtrace::mech {
+
+class AddressSpace {
+ public:
+  AddressSpace(pid_t pid, PatchLedger& ledger);
+  ~AddressSpace();
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
+
+  const tracee::ProcessMemory& memory() const { return memory_; }
+  pid_t pid() const { return memory_.pid(); }
+
+  // Maps room for out-of-line copies of `sites` sites near `near`, if there is not enough yet. `stopped` is a
+  // task in a consumed ptrace-stop, about to run user code at the registers it shows. `slack` is executable,
+  // private, file-backed memory that nothing runs (the tail of a text segment's last page), borrowed for the
+  // first remote call. Answers what went wrong, in words; empty if nothing did.
+  std::string make_room(Range near, size_t sites, pid_t stopped, const std::vector<tracee::MapsEntry>& maps,
+                        Range slack);
+  bool has_room(VirtAddr near, size_t sites) const;
+
+  // Puts an int3 at the first byte of the instruction at `address`, or finds the one that is there. The
+  // caller has seen to it that the address lies in a private, file-backed, executable mapping and that every
+  // task of the address space is seized; none needs to be stopped. `expected`, where not empty, are the
+  // file's bytes: memory must equal them.
+  InstallAnswer install(VirtAddr address, std::span<const std::byte> expected);
+
+  // The site whose int3 a thread with these registers has just met, or nullptr.
+  BreakpointSite* hit(const arch::Regs& regs);
+  BreakpointSite* find(VirtAddr address);
+
+  // Sets the registers of a thread that met the site so that it runs on as if there were no int3. False where
+  // a word that emulation needs cannot be read: then the thread is put back onto the site.
+  bool pass(const BreakpointSite& site, arch::Regs& regs) const;
+
+  // Takes a thread that stands inside a copy, or behind an int3 that it has not passed, back to where it
+  // would be in its own code. True where the registers were changed. `replayed` is the site that such a
+  // thread will meet again.
+  struct Translation {
+    bool changed = false;
+    const BreakpointSite* replayed = nullptr;
+  };
+  Translation to_program(arch::Regs& regs) const;
+  bool in_copy(VirtAddr pc) const { return arena_.contains(pc); }
+
+  // An object is unmapped: its sites are gone with it, and nothing is written.
+  void forget(Range range);
+  void forget_all();
+
+  // Puts all original bytes back, in this memory or in that of a fork child with a copy of it. Only where an
+  // int3 of ours is still there. Every task of the memory must be stopped, or not have run yet. The sites
+  // stay known: a thread may still report a hit from before.
+  void restore(const tracee::ProcessMemory& memory) const;
+  // For a followed fork child: the same sites and copies in its own memory, published under its own pid.
+  std::unique_ptr<AddressSpace> clone_for(pid_t child) const;
+  // Unmaps the copies' pages. No thread may stand in one; `stopped` and `slack` as for make_room(). Answers
+  // what went wrong; then the pages stay, inert.
+  std::string unmap_copies(pid_t stopped, Range slack);
+  // `syscall` gadget inside our own pages; 0 before the first make_room().
+  VirtAddr gadget() const { return gadget_; }
+
+  size_t size() const { return sites_.size(); }
+
+ private:
+  std::optional<Declined> place_copy(BreakpointSite& site, std::span<const std::byte> code);
+  std::string map_chunk(Range near, uint64_t size, pid_t stopped, const std::vector<tracee::MapsEntry>& maps,
+                        Range slack);
+  bool publish_and_write(BreakpointSite& site);
+
+  tracee::ProcessMemory memory_;
+  PatchLedger& ledger_;
+  CodeArena arena_;
+  VirtAddr gadget_;
+  std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>> sites_;
+  std::unordered_map<VirtAddr, const BreakpointSite*> copies_;  // by 16-byte slot of the copy
+};
+
+}  // namespace rtrace::mech

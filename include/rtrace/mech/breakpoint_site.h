@@ -1,0 +1,39 @@
+// One int3 in one address space.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "rtrace/arch/emulate.h"
+#include "rtrace/arch/relocate.h"
+#include "rtrace/base/address.h"
+#include "rtrace/elf/loaded_object.h"
+#include "rtrace/event/ids.h"
+#include "rtrace/mech/patch_table.h"
+
+namespace rtrace::mech {
+
+// The owners are why the int3 is there. It stays while it has any: nothing is ever unpatched to step over it.
+struct BreakpointSite {
+  VirtAddr address;
+  std::byte saved{};                         // what the int3 stands on
+  std::optional<arch::Emulation> emulation;  // how to pass without a copy
+  VirtAddr copy;                             // the out-of-line copy; 0 where there is none
+  std::vector<arch::ResumePoint> points;     // of the copy
+  uint8_t copy_size = 0;
+  PatchLedger::Index patch = PatchLedger::kNone;
+
+  struct Owner {
+    event::ProbeId probe{};
+    elf::ObjectId caller{};  // of call sites: who calls
+    bool operator==(const Owner&) const = default;
+  };
+  std::vector<Owner> probes;  // owners: calls and entries, in the order they are shown
+  bool return_site = false;   // owner: calls that return here
+  bool rendezvous = false;    // owner: the dynamic linker's hook
+  bool initializer = false;   // owner: an object's first initializer, passed once when it has been relocated
+};
+
+}  // namespace rtrace::mech

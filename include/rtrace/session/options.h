@@ -1,0 +1,63 @@
+// The command line, parsed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rtrace/base/error.h"
+#include "rtrace/decode/call_decoder.h"
+#include "rtrace/plan/plan.h"
+#include "rtrace/sink/text_sink.h"
+
+namespace rtrace::session {
+
+// What is wrong with the command line: one line, with the offending word and a hint.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct Options {
+  enum class Action : uint8_t { trace, help, version };
+  Action action = Action::trace;
+
+  std::vector<std::string> command;
+  std::vector<pid_t> pids;
+  plan::Requests requests;          // the default rule included, where it holds
+  std::vector<std::string> config;  // -F, in order
+  decode::Limits limits;
+  sink::TextOptions text;
+  bool summary = false;  // -c
+  bool follow = false;   // -f
+  bool explain = false;
+  bool default_calls = true;  // off: -L
+  unsigned quiet = 0;         // -q: attach and detach; -qq: exits too
+  std::string output;         // -o: a path, "-" for stdout, "|command"; empty: stderr
+  bool append = false;
+  std::string user;  // -u
+  int ready_fd = -1;
+};
+
+// `arguments` without the program's name. Throws UsageError, FilterError.
+Options parse_options(const std::vector<std::string>& arguments);
+
+std::string help_text();
+std::string version_text();
+// The column where return values begin when -a is silent: 5/8 of the terminal's width ($COLUMNS, else the tty
+// of stdout or stderr, else 80).
+unsigned default_align();
+
+// One row of the option table, for the completions' and the man page's tests as well.
+struct OptionInfo {
+  char letter = 0;  // 0: long only
+  std::string_view long_name;
+  std::string_view value;  // how help names the value; empty: takes none
+  std::string_view group;
+  std::string_view help;
+};
+const std::vector<OptionInfo>& option_table();
+
+}  // namespace rtrace::session

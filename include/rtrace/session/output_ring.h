@@ -1,0 +1,79 @@
+// Finished bytes on their way from the engine to the front end, in memory that both share: what the engine
+// has published is printed even if the engine is gone.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "rtrace/sink/sink.h"
+
+namespace rtrace::session {
+
+enum class Channel : uint8_t { output, notice };  // the trace; rtrace's own words, always to stderr
+
+struct OutputRing {
+  static constexpr uint64_t kCapacity = uint64_t{64} << 20;
+  std::atomic<uint64_t> head;          // bytes ever written
+  std::atomic<uint64_t> tail;          // bytes ever taken
+  std::atomic<uint32_t> reader_waits;  // the reader sleeps until it is woken through the event fd
+  std::atomic<uint32_t> reader_gone;   // nobody reads any more (EPIPE, ENOSPC): writing is pointless
+  char bytes[kCapacity];
+};
+
+// What happens when the reader does not keep up.
+enum class OnFull : uint8_t {
+  block,          // the tracee waits for ever: nothing is lost
+  block_a_while,  // ... as long as the reader makes progress within a second; then bytes are dropped and
+                  // counted
+};
+
+// The engine's end. Each write is one frame: its length, its channel, its bytes.
+class RingWriter : public sink::Output {
+ public:
+  RingWriter(OutputRing& ring, int event_fd, OnFull on_full);
+  void write(std::string_view bytes) override { put(Channel::output, bytes); }
+  void notice(std::string_view line) { put(Channel::notice, line); }
+  bool reader_gone() const { return ring_.reader_gone.load(std::memory_order_relaxed) != 0; }
+  // Frames that found no room since the last question.
+  uint64_t take_dropped();
+
+ private:
+  void put(Channel channel, std::string_view bytes);
+  bool wait_for_room(uint64_t size);
+  void copy_in(uint64_t position, const void* data, size_t size);
+  void wake_reader();
+
+  OutputRing& ring_;
+  int event_fd_;
+  OnFull on_full_;
+  uint64_t dropped_ = 0;
+};
+
+// The front end's end, run by one thread.
+class RingReader {
+ public:
+  // `write` puts bytes of a channel where they go; false when nobody reads them any more.
+  using Write = std::function<bool(Channel, std::string_view)>;
+  RingReader(OutputRing& ring, int event_fd, Write write);
+
+  // Serves until stop() and the ring is empty.
+  void run();
+  // From another thread: what has been written so far is still served.
+  void stop();
+
+ private:
+  bool drain();
+  void wait();
+
+  OutputRing& ring_;
+  int event_fd_;
+  Write write_;
+  std::atomic<bool> stopping_ = false;
+  std::string batch_;
+};
+
+}  // namespace rtrace::session

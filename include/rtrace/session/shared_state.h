@@ -1,0 +1,45 @@
+// The memory that front end and engine share, and the few words they say to each other.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "rtrace/base/mapping.h"
+#include "rtrace/mech/patch_table.h"
+#include "rtrace/session/output_ring.h"
+#include "rtrace/sink/summary_sink.h"
+
+namespace rtrace::session {
+
+struct Shared {
+  std::atomic<uint32_t> detach_requested;  // front end: let go of everything and finish
+  std::atomic<uint32_t> attach_failed;     // engine: at least one -p could not be attached
+  mech::PatchTable patches;
+  sink::SummaryTable summary;
+  OutputRing output;
+};
+
+// One message each way, over a SOCK_SEQPACKET pair. The end of file is the other side's death.
+struct ToEngine {
+  pid_t launch = 0;  // seize this process, which waits before its exec
+};
+struct ToFrontEnd {
+  enum class Kind : uint32_t { seized, seize_failed, done };
+  Kind kind = Kind::done;
+  int error_number = 0;
+};
+
+class SharedState {
+ public:
+  SharedState() : memory_(Mapping::shared(sizeof(Shared))) {}
+  // Zeroed pages are a valid Shared: its atomics are plain words.
+  Shared& operator*() const { return *reinterpret_cast<Shared*>(memory_.data()); }
+  Shared* operator->() const { return &**this; }
+
+ private:
+  Mapping memory_;
+};
+
+}  // namespace rtrace::session

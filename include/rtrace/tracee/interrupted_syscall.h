@@ -1,0 +1,31 @@
+// A thread that was inside a system call when we stopped it must not learn of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "rtrace/arch/regs.h"
+
+namespace rtrace::tracee {
+
+// What the kernel had put into the registers of an interrupted system call, so that it can be put back.
+struct InterruptedSyscall {
+  VirtAddr instruction;   // the `syscall` instruction, where the thread stands after the rewind
+  uint64_t rax = 0;       // -EINTR or -ERESTART*
+  uint64_t orig_rax = 0;  // the system call's number
+  bool operator==(const InterruptedSyscall&) const = default;
+};
+
+// Rewinds `regs` of a thread stopped by PTRACE_INTERRUPT so that resuming it issues the system call again:
+// rip goes back over the instruction, rax becomes the call's number again (restart_syscall's for
+// -ERESTART_RESTARTBLOCK, which keeps the remaining time), orig_rax -1 so that the kernel does not do it a
+// second time. The answer is what to undo; nullopt, and untouched registers, where no system call was
+// interrupted (kernel: arch/x86/kernel/signal.c, arch_do_signal_or_restart).
+std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs);
+
+// At a signal-delivery-stop that follows: if the thread still stands at the rewound instruction, the signal
+// is what interrupts the call, and the program is entitled to its EINTR. Puts the registers back so that the
+// kernel decides (EINTR or restart by SA_RESTART) as it would have.
+bool undo_rewind(const InterruptedSyscall& interrupted, arch::Regs& regs);
+
+}  // namespace rtrace::tracee

@@ -1,0 +1,65 @@
+// What /proc says of a process. The parsers are pure; the readers answer "gone" as empty.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "rtrace/base/address.h"
+
+namespace rtrace::tracee {
+
+struct MapsEntry {
+  Range range;
+  bool readable = false, writable = false, executable = false, shared = false;
+  FileOffset offset;
+  uint64_t inode = 0;
+  std::string path;      // "/usr/lib/libc.so.6", "[heap]", "" for anonymous memory
+  bool deleted = false;  // the path had " (deleted)" behind it
+  bool file_backed() const { return inode != 0; }
+  bool operator==(const MapsEntry&) const = default;
+};
+
+// proc(5), /proc/pid/maps. Lines that make no sense are left out. Sorted by address, as the kernel prints
+// them.
+std::vector<MapsEntry> parse_maps(std::string_view text);
+std::vector<MapsEntry> read_maps(pid_t pid);
+// The entry that holds the address, or nullptr.
+const MapsEntry* find_mapping(const std::vector<MapsEntry>& maps, VirtAddr address);
+
+// proc(5), /proc/pid/status: the fields that rtrace needs.
+struct StatusFields {
+  std::string name;
+  char state = '?';  // R S D T t Z X
+  pid_t tgid = 0, parent = 0, tracer = 0;
+  uid_t uid = 0;
+  int seccomp = 0;             // 0 none, 1 strict, 2 filter
+  bool kernel_thread = false;  // no VmSize line, and not a zombie
+  uint64_t pending = 0, shared_pending = 0, blocked = 0, ignored = 0,
+           caught = 0;  // SigPnd ShdPnd SigBlk SigIgn SigCgt
+};
+std::optional<StatusFields> parse_status(std::string_view text);
+std::optional<StatusFields> read_status(pid_t tid);
+
+// proc(5), /proc/pid/auxv: type to value.
+using Auxv = std::map<uint64_t, uint64_t>;
+Auxv parse_auxv(std::string_view bytes);
+Auxv read_auxv(pid_t pid);
+
+std::vector<pid_t> read_tasks(pid_t pid);
+std::string read_comm(pid_t pid);
+// The whole of a small file; empty where it cannot be read.
+std::string read_file(const std::string& path);
+
+inline constexpr uint64_t signal_bit(int signal) {
+  return uint64_t{1} << (signal - 1);
+}
+
+}  // namespace rtrace::tracee

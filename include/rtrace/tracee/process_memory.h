@@ -1,0 +1,46 @@
+// A live process's memory.
+#pragma once
+
+#include <sys/types.h>
+
+#include <span>
+
+#include "rtrace/base/memory.h"
+#include "rtrace/base/unique_fd.h"
+
+namespace rtrace::tracee {
+
+class ProcessMemory : public Memory {
+ public:
+  // Any task of the process; ptrace access to it is needed (the tracer's, or the same user's), no stop.
+  // Throws Error where /proc/PID/mem cannot be opened. The object serves the memory the process has now:
+  // after an exec make a new one.
+  explicit ProcessMemory(pid_t pid);
+
+  // process_vm_readv(2): only what the process itself may read.
+  size_t read(VirtAddr address, std::span<std::byte> out) const override;
+
+  // One piece of a gathered read. `got` says how many bytes came, from the front.
+  struct Piece {
+    VirtAddr address;
+    std::byte* out = nullptr;
+    size_t size = 0;
+    size_t got = 0;
+  };
+  // As few system calls as possible: one where everything is mapped.
+  void read_gathered(std::span<Piece> pieces) const;
+
+  // Through /proc/PID/mem, which writes to read-only private pages too (copy on write). The process may be
+  // running. 0 or the errno.
+  int write(VirtAddr address, std::span<const std::byte> bytes) const;
+  // Reads what the process itself may not (execute-only pages) as well.
+  size_t read_forced(VirtAddr address, std::span<std::byte> out) const;
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+  UniqueFd mem_;
+};
+
+}  // namespace rtrace::tracee

@@ -1,0 +1,63 @@
+// One traced task, as ptrace(2) sees it. The only module with ptrace and waitid.
+//
+// Every call answers "is it still there?": a task can be killed at any moment, stopped or not, and ESRCH is
+// how the kernel says so.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "rtrace/arch/regs.h"
+#include "rtrace/arch/vector_regs.h"
+#include "rtrace/tracee/stop.h"
+
+namespace rtrace::tracee {
+
+// The answer of a request to a task. `gone`: dead, or not in a ptrace-stop; its end will be reported by wait.
+enum class [[nodiscard]] Alive : bool{gone, yes};
+
+// Becomes the tracer of a task that runs on (PTRACE_SEIZE with TRACEFORK, TRACEVFORK, TRACECLONE, TRACEEXEC,
+// TRACESYSGOOD). Returns 0 or the errno: EPERM, ESRCH.
+int seize(pid_t tid);
+
+// Of a running task: it will report Interrupted. No-op on one that is stopped.
+Alive interrupt(pid_t tid);
+
+// The following need the task in a ptrace-stop.
+std::optional<arch::Regs> registers(pid_t tid);
+Alive set_registers(pid_t tid, const arch::Regs& regs);
+Alive resume(pid_t tid, int signal = 0);
+Alive resume_to_syscall(pid_t tid);
+Alive listen(pid_t tid);
+Alive detach(pid_t tid, int signal = 0);
+std::optional<unsigned long> event_message(pid_t tid);
+std::optional<siginfo_t> signal_info(pid_t tid);
+std::optional<uint64_t> signal_mask(pid_t tid);
+Alive set_signal_mask(pid_t tid, uint64_t mask);
+// Floating-point and SSE registers, for arguments and results (PTRACE_GETFPREGS).
+std::optional<arch::VectorRegs> vector_registers(pid_t tid);
+// The XSAVE area in its standard format (NT_X86_XSTATE).
+std::optional<std::vector<std::byte>> extended_state(pid_t tid);
+
+// Waiting.
+enum class Block : bool { no, yes };
+// Any task. The stop is peeked (WNOWAIT) and stays reportable until the task is resumed, so that the engine's
+// death before that leaves a SIGTRAP with the kernel instead of a thread in the middle of an instruction.
+// nullopt: nothing to report, or a signal of ours interrupted the wait; `no_children` tells that there is
+// nothing to wait for.
+struct PeekAnswer {
+  std::optional<WaitEvent> event;
+  bool no_children = false;
+};
+PeekAnswer peek_any(Block block);
+// One task, peeked, without blocking.
+std::optional<WaitEvent> peek(pid_t tid);
+// One task; the stop or end is consumed.
+std::optional<WaitEvent> consume(pid_t tid, Block block);
+// One task, consumed, waiting at most so long.
+std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds);
+
+}  // namespace rtrace::tracee

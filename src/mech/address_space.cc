@@ -1,0 +1,163 @@
+#include "rtrace/mech/address_space.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "rtrace/base/log.h"
+
+namespace rtrace::mech {
+namespace {
+
+constexpr std::byte kInt3{arch::kInt3};
+
+std::span<const std::byte> one(const std::byte& byte) {
+  return {&byte, 1};
+}
+
+}  // namespace
+
+AddressSpace::AddressSpace(pid_t pid, PatchLedger& ledger) : memory_(pid), ledger_(ledger) {}
+
+AddressSpace::~AddressSpace() {
+  forget_all();
+}
+
+BreakpointSite* AddressSpace::find(VirtAddr address) {
+  auto found = sites_.find(address);
+  return found == sites_.end() ? nullptr : found->second.get();
+}
+
+BreakpointSite* AddressSpace::hit(const arch::Regs& regs) {
+  return find(arch::pc_at_breakpoint(regs));
+}
+
+bool AddressSpace::has_room(VirtAddr near, size_t sites) const {
+  return arena_.room_near(near) >= sites * arch::kMaxOutOfLine;
+}
+
+// The instruction's own bytes: where a site stands inside what was read, what it displaced.
+static std::vector<std::byte> original_code(
+    const tracee::ProcessMemory& memory,
+    const std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>>& sites, VirtAddr address) {
+  std::vector<std::byte> code(arch::kMaxInsn);
+  size_t got = memory.read(address, code);
+  if (got == 0) got = memory.read_forced(address, code);
+  code.resize(got);
+  for (size_t i = 0; i < got; ++i)
+    if (auto site = sites.find(address + i); site != sites.end()) code[i] = site->second->saved;
+  return code;
+}
+
+InstallAnswer AddressSpace::install(VirtAddr address, std::span<const std::byte> expected) {
+  if (BreakpointSite* site = find(address)) return Installed{site};
+  const auto code = original_code(memory_, sites_, address);
+  if (code.empty()) return Declined{"its memory cannot be read"};
+  if (code[0] == kInt3) return Declined{"an int3 that is not ours stands there"};
+  const auto insn = arch::decode(code, address);
+  if (!insn) return Declined{"no valid instruction: " + arch::disassemble(code, address)};
+  const size_t compare = std::min<size_t>(insn->length, expected.size());
+  if (!std::equal(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(compare), code.begin()))
+    return Declined{"the code in memory is not the file's"};
+
+  auto site = std::make_unique<BreakpointSite>();
+  site->address = address;
+  site->saved = code[0];
+  site->emulation = arch::emulation_for(code, address);
+  auto refusal = place_copy(*site, code);
+  if (refusal && !site->emulation) {
+    if (refusal->reason.empty()) return Busy{"no room for an out-of-line copy near it yet"};
+    return *refusal;
+  }
+  if (!publish_and_write(*site)) return Declined{"its code cannot be written"};
+  for (uint64_t offset = 0; offset < site->copy_size; offset += CodeArena::kAlignment)
+    copies_[site->copy + offset] = site.get();
+  RTRACE_LOG(mech, 2, "site {} in {}, copy {}", address, pid(), site->copy);
+  return Installed{sites_.emplace(address, std::move(site)).first->second.get()};
+}
+
+// An empty reason: no room.
+std::optional<Declined> AddressSpace::place_copy(BreakpointSite& site, std::span<const std::byte> code) {
+  auto copy = arena_.allocate(site.address, arch::out_of_line_bound(code));
+  if (!copy) return Declined{};
+  auto relocated = arch::relocate(code, site.address, *copy);
+  if (const auto* refused = std::get_if<arch::Refused>(&relocated)) return Declined{refused->reason};
+  auto& out_of_line = std::get<arch::OutOfLine>(relocated);
+  if (memory_.write(*copy, out_of_line.code) != 0) return Declined{"its out-of-line copy cannot be written"};
+  site.copy = *copy;
+  site.copy_size = static_cast<uint8_t>(out_of_line.code.size());
+  site.points = std::move(out_of_line.points);
+  return std::nullopt;
+}
+
+bool AddressSpace::publish_and_write(BreakpointSite& site) {
+  site.patch = ledger_.publish(pid(), site.address, one(site.saved), one(kInt3));
+  if (site.patch == PatchLedger::kNone) return false;
+  if (memory_.write(site.address, one(kInt3)) == 0) return true;
+  ledger_.withdraw(site.patch);
+  return false;
+}
+
+bool AddressSpace::pass(const BreakpointSite& site, arch::Regs& regs) const {
+  if (site.emulation && (site.emulation->registers_only() || !site.copy))
+    if (arch::emulate(*site.emulation, site.address, regs, memory_)) return true;
+  regs.set_pc(site.copy ? site.copy : site.address);
+  return static_cast<bool>(site.copy);
+}
+
+AddressSpace::Translation AddressSpace::to_program(arch::Regs& regs) const {
+  const VirtAddr pc = regs.pc();
+  auto found = copies_.find(VirtAddr{pc.value / CodeArena::kAlignment * CodeArena::kAlignment});
+  if (found == copies_.end()) return {};
+  const BreakpointSite& site = *found->second;
+  const uint64_t offset = pc - site.copy;
+  for (const arch::ResumePoint& point : site.points) {
+    if (point.offset != offset) continue;
+    regs.set_pc(point.address);
+    regs.set_sp(VirtAddr{regs.sp().value + static_cast<uint64_t>(int64_t{point.sp_adjust})});
+    return {true, point.address == site.address ? &site : nullptr};
+  }
+  return {};
+}
+
+void AddressSpace::forget(Range range) {
+  std::erase_if(sites_, [&](const auto& entry) {
+    const BreakpointSite& site = *entry.second;
+    if (!range.contains(site.address)) return false;
+    for (uint64_t offset = 0; offset < site.copy_size; offset += CodeArena::kAlignment)
+      copies_.erase(site.copy + offset);
+    if (site.copy) arena_.release(site.copy, site.copy_size);
+    ledger_.withdraw(site.patch);
+    return true;
+  });
+}
+
+void AddressSpace::forget_all() {
+  for (auto& [address, site] : sites_) ledger_.withdraw(site->patch);
+  sites_.clear();
+  copies_.clear();
+}
+
+void AddressSpace::restore(const tracee::ProcessMemory& memory) const {
+  for (const auto& [address, site] : sites_) {
+    std::byte now{};
+    if (memory.read_forced(address, {&now, 1}) == 1 && now == kInt3)
+      (void)memory.write(address, one(site->saved));
+  }
+}
+
+std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
+  auto copy = std::make_unique<AddressSpace>(child, ledger_);
+  copy->arena_ = arena_;
+  copy->gadget_ = gadget_;
+  for (const auto& [address, site] : sites_) {
+    auto twin = std::make_unique<BreakpointSite>(*site);
+    twin->patch = ledger_.publish(child, address, one(site->saved), one(kInt3));
+    for (uint64_t offset = 0; offset < site->copy_size; offset += CodeArena::kAlignment)
+      copy->copies_[site->copy + offset] = twin.get();
+    copy->sites_.emplace(address, std::move(twin));
+  }
+  return copy;
+}
+
+}  // namespace rtrace::mech

@@ -1,0 +1,38 @@
+#include "rtrace/mech/patch_table.h"
+
+#include <cstring>
+
+#include "rtrace/base/error.h"
+
+namespace rtrace::mech {
+
+PatchLedger::Index PatchLedger::publish(pid_t pid, VirtAddr address, std::span<const std::byte> original,
+                                        std::span<const std::byte> written) {
+  CHECK(original.size() == written.size() && original.size() <= Patch::kMaxLength);
+  Index index = kNone;
+  if (!free_.empty()) {
+    index = free_.back();
+    free_.pop_back();
+  } else {
+    uint64_t used = table_.used.load(std::memory_order_relaxed);
+    if (used == PatchTable::kCapacity) return kNone;
+    index = static_cast<Index>(used);
+    table_.used.store(used + 1, std::memory_order_release);
+  }
+  Patch& patch = table_.patches[index];
+  patch.length = static_cast<uint8_t>(original.size());
+  patch.pid = pid;
+  patch.address = address.value;
+  std::memcpy(patch.original, original.data(), original.size());
+  std::memcpy(patch.written, written.data(), written.size());
+  patch.live.store(1, std::memory_order_release);
+  return index;
+}
+
+void PatchLedger::withdraw(Index index) {
+  if (index == kNone) return;
+  table_.patches[index].live.store(0, std::memory_order_release);
+  free_.push_back(index);
+}
+
+}  // namespace rtrace::mech

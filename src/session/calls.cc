@@ -1,0 +1,232 @@
+#include "calls.h"
+
+#include <algorithm>
+
+#include "rtrace/base/log.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr size_t kWord = sizeof(uint64_t);
+
+bool has_stack_sources(const agent::CapturePlan& plan) {
+  for (size_t i = 0; i < plan.count; ++i)
+    if (plan.captures[i].source == agent::Capture::Source::stack_slot) return true;
+  return false;
+}
+
+}  // namespace
+
+void CallTracer::observe(Task& task, const mech::BreakpointSite& site, const arch::Regs& regs,
+                         const NeedStopped& need_stopped) {
+  who_ = task.id;
+  now_ = timestamp();
+  regs_ = regs;
+  dead_.clear();
+  returned_.clear();
+  entered_.clear();
+  if (site.return_site) observe_returns(task, site.address, regs);
+  if (!site.probes.empty()) observe_entries(task, site, need_stopped);
+}
+
+OpenCall CallTracer::take_open(Task& task, event::CallId call) {
+  auto found = task.open_calls.find(call);
+  if (found == task.open_calls.end()) return {};
+  OpenCall open = std::move(found->second);
+  task.open_calls.erase(found);
+  return open;
+}
+
+void CallTracer::observe_returns(Task& task, VirtAddr site, const arch::Regs& regs) {
+  frames_.clear();
+  task.stack.leave(event::FrameIdentity::at_return(regs, site), frames_, dead_);
+  if (frames_.empty()) return;
+  memory_.clear();
+  const uint64_t result = regs.result();
+  bool deep = false, wanted = false;
+  for (const event::Frame& frame : frames_) {
+    const decode::CallDecoder& decoder = *services_.registry.at(frame.probe).decoder;
+    returned_.push_back({frame, std::nullopt, take_open(task, frame.call)});
+    deep |= decoder.at_return().deep != 0 || decoder.needs_vector_registers();
+    wanted |= decoder.at_return().count > 0;
+    memory_.want(decoder.at_return(), returned_.back().open.entry, &result, returned_.back().open.stack);
+  }
+  const auto& live = task.process->image->space().memory();
+  if (wanted) memory_.fetch(live);
+  if (!deep) return;
+  memory_.set_live(&live);
+  const auto vectors = tracee::vector_registers(task.id.tid);
+  for (Returned& returned : returned_) {
+    decode::Carried carried;
+    carried.vectors_at_exit = vectors ? &*vectors : nullptr;
+    carried.vectors_at_entry = returned.open.vectors ? &*returned.open.vectors : nullptr;
+    carried.before = &returned.open.before;
+    returned.decoded = services_.registry.at(returned.frame.probe)
+                           .decoder->leave(returned.open.entry, regs, memory_, returned.open.stack, carried);
+  }
+}
+
+// One gathered read: the return address, arguments on the stack, and what the prototypes of the site's probes
+// point at.
+void CallTracer::capture_entry(const Task& task, const mech::BreakpointSite& site) {
+  const auto& live = task.process->image->space().memory();
+  size_t stack_bytes = 0;
+  bool indirect = false;
+  memory_.clear();
+  for (const auto& owner : site.probes) {
+    const agent::CapturePlan& plan = services_.registry.at(owner.probe).decoder->at_entry();
+    stack_bytes = std::max<size_t>(stack_bytes, plan.stack_bytes);
+    indirect |= has_stack_sources(plan);
+  }
+  memory_.want(regs_.sp(), kWord + stack_bytes);
+  for (const auto& owner : site.probes)
+    memory_.want(services_.registry.at(owner.probe).decoder->at_entry(), regs_, nullptr, {});
+  memory_.fetch(live);
+  if (!indirect) return;
+  const auto stack = stack_arguments(stack_bytes);
+  for (const auto& owner : site.probes) {
+    const agent::CapturePlan& plan = services_.registry.at(owner.probe).decoder->at_entry();
+    if (has_stack_sources(plan)) memory_.want(plan, regs_, nullptr, stack);
+  }
+  memory_.fetch(live);
+}
+
+std::span<const std::byte> CallTracer::stack_arguments(size_t size) {
+  stack_.resize(size);
+  stack_.resize(memory_.read(regs_.sp() + kWord, stack_));
+  return stack_;
+}
+
+void CallTracer::observe_entries(Task& task, const mech::BreakpointSite& site,
+                                 const NeedStopped& need_stopped) {
+  // What returns at the very same stop has its own captures: decode it before they are replaced.
+  for (Returned& returned : returned_)
+    if (!returned.decoded) {
+      decode::Carried carried;
+      carried.before = &returned.open.before;
+      returned.decoded =
+          services_.registry.at(returned.frame.probe)
+              .decoder->leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
+    }
+  capture_entry(task, site);
+  const auto return_address = memory_.read_value<uint64_t>(regs_.sp());
+  if (!return_address) return;  // no stack: the call itself is about to fault
+  for (const auto& owner : site.probes)
+    observe_entry(task, site, owner, VirtAddr{*return_address}, need_stopped);
+}
+
+bool CallTracer::counts(const Task& task, const Probe& probe, const mech::BreakpointSite& site,
+                        const mech::BreakpointSite::Owner& owner, VirtAddr return_address) const {
+  if (!probe.only_from_caller) return true;
+  // A call that came through the caller's stub has been seen there.
+  const event::Frame* top = task.stack.top();
+  if (top != nullptr && top->identity == event::FrameIdentity::at_entry(regs_, return_address) &&
+      top->site != site.address) {
+    const decode::ProbeLabel& seen = services_.registry.at(top->probe).label;
+    if (seen.call_site && seen.name == probe.label.name && seen.caller == probe.label.caller) return false;
+  }
+  if (task.process->image->lies_in(owner.caller, return_address)) return true;
+  return task.tail_jump && task.tail_jump->caller == owner.caller && task.tail_jump->sp == regs_.sp();
+}
+
+void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
+                               const mech::BreakpointSite::Owner& owner, VirtAddr return_address,
+                               const NeedStopped& need_stopped) {
+  Probe& probe = services_.registry.at(owner.probe);
+  if (probe.tail_jump) {
+    task.tail_jump = Task::TailJump{owner.caller, regs_.sp()};
+    return;
+  }
+  if (!counts(task, probe, site, owner, return_address)) return;
+  services_.registry.hit(probe);
+  static const std::string kPart = "a .cold part is jumped to and has no return of its own";
+  Entered entered{&probe,
+                  static_cast<event::CallId>(next_call_++),
+                  static_cast<unsigned>(task.stack.depth()),
+                  return_address,
+                  nullptr,
+                  std::nullopt,
+                  std::nullopt,
+                  &task};
+  entered.unseen = probe.no_return ? &kPart : task.process->image->watch_return(return_address, need_stopped);
+  const decode::CallDecoder& decoder = *probe.decoder;
+  if (decoder.needs_vector_registers()) entered.vectors = tracee::vector_registers(task.id.tid);
+  if (entered.unseen == nullptr) {
+    const auto identity = event::FrameIdentity::at_entry(regs_, return_address);
+    entered.depth = task.stack.enter(identity, site.address, probe.id, entered.call, now_, dead_).depth;
+    if (!decoder.all_at_entry()) {
+      const auto stack = stack_arguments(decoder.at_entry().stack_bytes);
+      task.open_calls[entered.call] = OpenCall{regs_, {stack.begin(), stack.end()}, {}, entered.vectors};
+    }
+  }
+  if (decoder.at_entry().deep != 0) {
+    memory_.set_live(&task.process->image->space().memory());
+    entered.decoded = decode_entry(entered);
+    memory_.set_live(nullptr);
+  }
+  entered_.push_back(std::move(entered));
+}
+
+decode::CallDecoder::Entered CallTracer::decode_entry(Entered& entered) {
+  return entered.probe->decoder->enter(regs_, memory_, entered.vectors ? &*entered.vectors : nullptr);
+}
+
+void CallTracer::report(Task& task) {
+  for (const event::Frame& frame : dead_) {
+    task.open_calls.erase(frame.call);
+    abandoned(who_, frame);
+  }
+  for (Returned& returned : returned_) report_return(returned);
+  for (Entered& entered : entered_) report_entry(entered);
+}
+
+void CallTracer::report_entry(Entered& entered) {
+  auto decoded = entered.decoded ? std::move(*entered.decoded) : decode_entry(entered);
+  if (decoded.more_at_return && !decoded.before.empty())
+    if (auto open = entered.task->open_calls.find(entered.call); open != entered.task->open_calls.end())
+      open->second.before = std::move(decoded.before);
+  decode::CallEntered record;
+  record.label = &entered.probe->label;
+  record.call = entered.call;
+  record.depth = entered.depth;
+  record.return_address = entered.return_address;
+  record.arguments = std::move(decoded.arguments);
+  record.more_at_return = decoded.more_at_return;
+  if (entered.unseen != nullptr) record.unseen_return = *entered.unseen;
+  services_.reporter.take(who_, now_, std::move(record));
+}
+
+void CallTracer::report_return(Returned& returned) {
+  const Probe& probe = services_.registry.at(returned.frame.probe);
+  if (!returned.decoded) {
+    decode::Carried carried;
+    carried.before = &returned.open.before;
+    returned.decoded =
+        probe.decoder->leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
+  }
+  decode::CallReturned record;
+  record.label = &probe.label;
+  record.call = returned.frame.call;
+  record.depth = returned.frame.depth;
+  record.duration = now_.monotonic - returned.frame.entered.monotonic;
+  record.arguments = std::move(returned.decoded->arguments);
+  record.result = std::move(returned.decoded->result);
+  services_.reporter.take(who_, now_, std::move(record));
+}
+
+void CallTracer::abandoned(event::TraceeId who, const event::Frame& frame) {
+  const event::Timestamp now = timestamp();
+  services_.reporter.take(who, now,
+                          decode::CallAbandoned{&services_.registry.at(frame.probe).label, frame.call,
+                                                frame.depth, now.monotonic - frame.entered.monotonic});
+}
+
+void CallTracer::abandon_all(Task& task) {
+  // The newest first: that is the order in which they stand open in the trace.
+  auto frames = task.stack.clear();
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) abandoned(task.id, *frame);
+  task.open_calls.clear();
+}
+
+}  // namespace rtrace::session

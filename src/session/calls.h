@@ -1,0 +1,70 @@
+// What happens when a thread meets a site: calls and returns become records.
+#pragma once
+
+#include <vector>
+
+#include "rtrace/mech/captured_memory.h"
+#include "task.h"
+
+namespace rtrace::session {
+
+// One thread at one site. While it is stopped: observe(). When it runs again: report(). Buffers are kept from
+// one hit to the next.
+class CallTracer {
+ public:
+  explicit CallTracer(Services& services) : services_(services) {}
+
+  // `regs` with the pc at the site. Reads what is needed of the thread's memory and puts return sites in
+  // place.
+  void observe(Task& task, const mech::BreakpointSite& site, const arch::Regs& regs,
+               const NeedStopped& need_stopped);
+  // Renders what was observed; the thread may be running or gone.
+  void report(Task& task);
+
+  // The calls that are open in a task whose memory or life has ended.
+  void abandon_all(Task& task);
+
+ private:
+  struct Entered {
+    Probe* probe;
+    event::CallId call;
+    unsigned depth;
+    VirtAddr return_address;
+    const std::string* unseen;                            // why the return cannot be seen, or nullptr
+    std::optional<decode::CallDecoder::Entered> decoded;  // already, because it needed the thread stopped
+    std::optional<arch::VectorRegs> vectors;
+    Task* task;
+  };
+  struct Returned {
+    event::Frame frame;
+    std::optional<decode::CallDecoder::Returned> decoded;
+    OpenCall open;
+  };
+
+  void observe_returns(Task& task, VirtAddr site, const arch::Regs& regs);
+  void observe_entries(Task& task, const mech::BreakpointSite& site, const NeedStopped& need_stopped);
+  void observe_entry(Task& task, const mech::BreakpointSite& site, const mech::BreakpointSite::Owner& owner,
+                     VirtAddr return_address, const NeedStopped& need_stopped);
+  bool counts(const Task& task, const Probe& probe, const mech::BreakpointSite& site,
+              const mech::BreakpointSite::Owner& owner, VirtAddr return_address) const;
+  void capture_entry(const Task& task, const mech::BreakpointSite& site);
+  std::span<const std::byte> stack_arguments(size_t size);
+  decode::CallDecoder::Entered decode_entry(Entered& entered);
+  void report_entry(Entered& entered);
+  void report_return(Returned& returned);
+  void abandoned(event::TraceeId who, const event::Frame& frame);
+  OpenCall take_open(Task& task, event::CallId call);
+
+  Services& services_;
+  event::TraceeId who_;
+  event::Timestamp now_;
+  arch::Regs regs_;
+  mech::CapturedMemory memory_;
+  std::vector<event::Frame> dead_, frames_;
+  std::vector<Returned> returned_;
+  std::vector<Entered> entered_;
+  std::vector<std::byte> stack_;
+  uint64_t next_call_ = 1;
+};
+
+}  // namespace rtrace::session

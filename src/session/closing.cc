@@ -1,0 +1,43 @@
+// What is said at the end about filters that found nothing, and probes that nothing met.
+#include "engine_core.h"
+
+namespace rtrace::session {
+namespace {
+
+std::string where(const plan::ProbePoint& point) {
+  if (point.kind == plan::ProbeKind::plt) return point.caller.empty() ? "the main program" : point.caller;
+  return point.library.empty() ? "the main program" : point.library;
+}
+
+}  // namespace
+
+void Engine::about_request(size_t index) {
+  const auto& fate = registry_.fates()[index];
+  const plan::Request& request = options_.requests.all[index];
+  if (fate.hits > 0) return;
+  if (fate.armed == 0) {
+    for (const auto& decline : fate.declined)
+      reporter_.notice(fmt::format("{}: {} in {}: {}", request.text, decline.name,
+                                   decline.object.empty() ? "the main program" : decline.object,
+                                   decline.reason));
+    if (fate.declined.empty())
+      reporter_.notice(fmt::format("{}: {}", request.text, plan::explain_no_match(request, last_objects_)));
+    return;
+  }
+  if (fate.armed > 1) {
+    reporter_.notice(fmt::format("{}: {} probes were armed and never hit", request.text, fate.armed));
+    if (request.kind != plan::Request::Kind::entry || fate.samples.size() > 3) return;
+  }
+  for (const auto& point : fate.samples) {
+    std::string line = fmt::format("{} was armed in {} and never hit", point.name, where(point));
+    const std::string instead = plan::explain_never_hit(point, last_objects_);
+    reporter_.notice(instead.empty() ? line : line + "; " + instead);
+  }
+}
+
+void Engine::closing_words() {
+  if (last_objects_.empty()) return;
+  for (size_t index = 0; index < options_.requests.all.size(); ++index) about_request(index);
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,216 @@
+#include "engine.h"
+
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "engine_core.h"
+#include "rtrace/base/log.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+volatile sig_atomic_t kicked = 0;
+
+// A signal that arrives just before waitid would be lost on it, so the alarm repeats until the loop has seen
+// the flag.
+void on_kick(int) {
+  kicked = 1;
+  const itimerval again{{0, 20'000}, {0, 20'000}};
+  setitimer(ITIMER_REAL, &again, nullptr);
+}
+
+void on_alarm(int) {}
+
+void catch_signal(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;  // no SA_RESTART: waitid has to return
+  sigaction(signal, &action, nullptr);
+}
+
+void prepare_signals() {
+  for (int signal : {SIGINT, SIGQUIT, SIGTSTP, SIGHUP, SIGTTOU, SIGTTIN, SIGPIPE}) ::signal(signal, SIG_IGN);
+  catch_signal(SIGUSR1, on_kick);
+  catch_signal(SIGTERM, on_kick);
+  catch_signal(SIGALRM, on_alarm);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+}  // namespace
+
+void run_engine(const Options& options, Shared& shared, const EngineWiring& wiring) {
+  setpgid(0, 0);
+  prepare_signals();
+  prctl(PR_SET_NAME, "rtrace-engine", 0, 0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
+  try {
+    Engine(options, shared, wiring).run();
+  } catch (const Error& error) {
+    const std::string text = fmt::format("rtrace: {}\n", error.what());
+    (void)!::write(STDERR_FILENO, text.data(), text.size());
+    shared.attach_failed = 1;
+  }
+}
+
+Engine::Engine(const Options& options, Shared& shared, const EngineWiring& wiring)
+    : options_(options),
+      shared_(shared),
+      wiring_(wiring),
+      reporter_(options, shared, wiring.event_fd),
+      ledger_(shared.patches),
+      registry_(options, reporter_),
+      services_{options_, reporter_, registry_, cache_, ledger_},
+      calls_(services_) {}
+
+bool Engine::should_end() const {
+  return shared_.detach_requested != 0 || reporter_.reader_gone() || getppid() != wiring_.front_end;
+}
+
+void Engine::run() {
+  attach_all();
+  if (!options_.command.empty() && !launch()) detach_all();
+  if (options_.command.empty()) tell_ready();
+  while (!tasks_.empty() || !births_.empty()) {
+    if (kicked != 0 || reporter_.reader_gone()) {
+      kicked = 0;
+      if (should_end()) break;
+    }
+    const auto answer = queue_.next(tasks_, tracee::Block::yes);
+    if (answer.event)
+      handle(*answer.event);
+    else if (answer.no_children)
+      break;
+  }
+  detach_all();
+  reporter_.finish();
+  closing_words();
+  const ToFrontEnd done{ToFrontEnd::Kind::done, 0};
+  (void)!send(wiring_.socket, &done, sizeof done, MSG_NOSIGNAL);
+}
+
+void Engine::handle(const tracee::WaitEvent& event) {
+  auto found = tasks_.find(event.tid);
+  if (found == tasks_.end()) return on_unknown(event);
+  Task& task = *found->second;
+  RTRACE_LOG(session, 3, "{}: code {} status {:#x}", event.tid, event.status.code,
+             static_cast<unsigned>(event.status.status));
+  std::visit([&](auto stop) { on(task, stop); }, tracee::classify(event.status));
+}
+
+// A remote call needs a consumed stop and a thread that stands where its program does: on the site, the int3
+// not yet passed.
+NeedStopped Engine::stop_here(Task& task, const arch::Regs& at) {
+  return [this, &task, at, held = false]() mutable -> std::optional<pid_t> {
+    if (held) return task.id.tid;
+    if (tracee::set_registers(task.id.tid, at) == tracee::Alive::gone) return std::nullopt;
+    if (!tracee::consume(task.id.tid, tracee::Block::no)) return std::nullopt;
+    queue_.forget(task.id.tid);
+    held = true;
+    return task.id.tid;
+  };
+}
+
+void Engine::on(Task& task, tracee::Trap) {
+  auto regs = tracee::registers(task.id.tid);
+  if (!regs) return;  // killed while stopped: its end will be reported
+  Image* image = task.process->image.get();
+  if (mech::BreakpointSite* site = image != nullptr ? image->space().hit(*regs) : nullptr) {
+    regs->set_pc(site->address);
+    at_site(task, *site, *regs);
+    return;
+  }
+  deliver(task, SIGTRAP);
+}
+
+void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
+  const pid_t tid = task.id.tid;
+  const std::shared_ptr<Image> image = task.process->image;
+  const VirtAddr address = site.address;
+  const bool replayed = task.replay && task.replay->site == address && task.replay->sp == regs.sp();
+  const bool observed = !task.process->silent && !replayed && (site.return_site || !site.probes.empty());
+  task.replay.reset();
+  task.rewound.reset();
+  const NeedStopped need_stopped = stop_here(task, regs);
+  if (observed) calls_.observe(task, site, regs, need_stopped);
+  if (site.initializer) image->on_initializer(address, need_stopped);
+  if (site.rendezvous) {
+    image->sync(Image::Moment::hook, task.id, need_stopped);
+    last_objects_ = image->objects();
+    if (task.process->pid == tid && !ready_ && image->armed() > 0) tell_ready();
+  }
+  // The object that holds the site may have been the one that went.
+  arch::Regs next = regs;
+  if (const mech::BreakpointSite* still = image->space().find(address)) image->space().pass(*still, next);
+  if (tracee::set_registers(tid, next) == tracee::Alive::yes) (void)tracee::resume(tid);
+  if (observed) calls_.report(task);
+}
+
+// A signal of the program's own: it and its handler see the program's code only, never a copy of ours.
+void Engine::deliver(Task& task, int signal) {
+  const pid_t tid = task.id.tid;
+  if (Image* image = task.process->image.get()) {
+    if (auto regs = tracee::registers(tid)) {
+      const auto translation = image->space().to_program(*regs);
+      bool changed = translation.changed;
+      if (translation.replayed != nullptr)
+        task.replay = Task::Place{translation.replayed->address, regs->sp()};
+      if (task.rewound) changed |= tracee::undo_rewind(*task.rewound, *regs);
+      if (changed) (void)tracee::set_registers(tid, *regs);
+    }
+  }
+  task.rewound.reset();
+  if (!task.process->silent && !task.process->launching)
+    reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
+  (void)tracee::resume(tid, signal);
+}
+
+void Engine::on(Task& task, tracee::SignalDelivery stop) {
+  deliver(task, stop.signal);
+}
+
+void Engine::on(Task& task, tracee::GroupStop) {
+  task.listening = true;
+  task.interrupted = false;
+  (void)tracee::listen(task.id.tid);
+}
+
+void Engine::on(Task& task, tracee::Interrupted) {
+  let_run(task);
+}
+
+void Engine::on(Task& task, tracee::SyscallStop) {
+  (void)tracee::resume(task.id.tid);
+}
+void Engine::on(Task& task, tracee::OtherEvent) {
+  (void)tracee::resume(task.id.tid);
+}
+
+void Engine::on(Task& task, tracee::Exited stop) {
+  const bool process_ended = task.id.tid == task.process->pid;
+  (void)tracee::consume(task.id.tid, tracee::Block::no);
+  Process& process = *task.process;
+  if (!process.silent) calls_.abandon_all(task);
+  if (process_ended && !process.silent && !process.launching)
+    reporter_.take(task.id, timestamp(), decode::Exited{stop.status});
+  remove_task(task);
+  if (process_ended) end_process(process);
+}
+
+void Engine::on(Task& task, tracee::Killed stop) {
+  const bool process_ended = task.id.tid == task.process->pid;
+  (void)tracee::consume(task.id.tid, tracee::Block::no);
+  Process& process = *task.process;
+  if (!process.silent) calls_.abandon_all(task);
+  if (process_ended && !process.silent && !process.launching)
+    reporter_.take(task.id, timestamp(), decode::Killed{stop.signal, stop.core_dumped});
+  remove_task(task);
+  if (process_ended) end_process(process);
+}
+
+}  // namespace rtrace::session

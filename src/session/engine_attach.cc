@@ -1,0 +1,184 @@
+// How processes come under the engine: -p, and the launched command.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "engine_core.h"
+#include "permission.h"
+#include "rtrace/base/log.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr unsigned kHoldWait = 20;  // ms that the process may go on before another thread is asked
+
+std::string counted(size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void Engine::attach_all() {
+  for (pid_t pid : options_.pids)
+    if (!attach(pid)) shared_.attach_failed = 1;
+}
+
+bool Engine::attach(pid_t pid) {
+  if (const std::string reason = why_not_attachable(pid); !reason.empty()) {
+    reporter_.say(fmt::format("cannot attach to {}: {}", pid, reason));
+    return false;
+  }
+  if (processes_.contains(pid)) return true;
+  std::shared_ptr<Image> image;
+  std::string no_image;
+  try {
+    image = std::make_shared<Image>(pid, services_);
+    image->read_ahead();
+  } catch (const Error& error) {
+    no_image = error.what();
+  }
+  Process& process = add_process(pid);
+  process.attached = true;
+  if (const int error_number = seize_all(process)) {
+    reporter_.say(fmt::format("cannot attach to {}: {}", pid, why_seize_failed(pid, error_number)));
+    detach({&process});
+    return false;
+  }
+  if (image == nullptr) {
+    reporter_.say(fmt::format("cannot attach to {} ({}): {}", pid, process.name, no_image));
+    detach({&process});
+    return false;
+  }
+  process.image = std::move(image);
+  arm_attached(process);
+  last_objects_ = process.image->objects();
+  last_name_ = process.name;
+  announce(process);
+  return true;
+}
+
+// A thread that is created while we look appears in the folder, or is traced already because its creator is.
+int Engine::seize_all(Process& process) {
+  for (bool found = true; found;) {
+    found = false;
+    for (pid_t tid : tracee::read_tasks(process.pid)) {
+      if (tasks_.contains(tid) || births_.contains(tid)) continue;
+      const int error_number = tracee::seize(tid);
+      if (error_number == ESRCH) continue;  // ended in the meantime
+      // A thread that its seized creator made is ours without our asking, and the kernel says EPERM.
+      if (error_number == EPERM && !tasks_.empty() &&
+          tracee::read_status(tid).value_or(tracee::StatusFields{}).tracer == getpid())
+        continue;
+      if (error_number != 0) return error_number;
+      add_task(tid, process);
+      found = true;
+    }
+  }
+  return tasks_.empty() ? ESRCH : 0;
+}
+
+// One thread stopped, for remote calls: at its program's registers, a pending restart resolved.
+std::optional<pid_t> Engine::hold_one(Process& process) {
+  std::vector<pid_t> candidates;
+  for (const auto& [tid, task] : tasks_)
+    if (task->process == &process) candidates.push_back(tid);
+  std::sort(candidates.begin(), candidates.end(),
+            [&](pid_t a, pid_t b) { return (a == process.pid) > (b == process.pid); });
+  for (pid_t tid : candidates) {
+    Task& task = *tasks_.at(tid);
+    if (tracee::interrupt(tid) == tracee::Alive::gone) continue;
+    task.interrupted = true;
+    const auto event = tracee::consume_within(tid, kHoldWait);
+    if (!event) continue;
+    const auto stop = tracee::classify(event->status);
+    const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);
+    if (!group_stop && !std::holds_alternative<tracee::Interrupted>(stop)) {
+      handle(*event);  // something of its own; our interrupt comes later and is passed
+      continue;
+    }
+    task.interrupted = false;
+    task.listening = group_stop;
+    auto regs = tracee::registers(tid);
+    if (!regs) continue;
+    task.rewound = tracee::rewind_interrupted_syscall(*regs);
+    if (task.rewound && tracee::set_registers(tid, *regs) == tracee::Alive::gone) continue;
+    return tid;
+  }
+  return std::nullopt;
+}
+
+// Ends a stop that we asked for.
+void Engine::let_run(Task& task) {
+  const pid_t tid = task.id.tid;
+  const bool was_ours = std::exchange(task.interrupted, false);
+  task.listening = false;
+  if (was_ours) {
+    auto regs = tracee::registers(tid);
+    // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen.
+    if (regs && static_cast<int64_t>(regs->raw.rax) == -EINTR) {
+      task.rewound = tracee::rewind_interrupted_syscall(*regs);
+      if (task.rewound) (void)tracee::set_registers(tid, *regs);
+    }
+  }
+  (void)tracee::resume(tid);
+}
+
+void Engine::arm_attached(Process& process) {
+  std::optional<pid_t> held;
+  const NeedStopped need_stopped = [&]() -> std::optional<pid_t> {
+    if (!held) held = hold_one(process);
+    return held;
+  };
+  const event::TraceeId who = tasks_.contains(process.pid) ? tasks_.at(process.pid)->id
+                                                           : event::TraceeId{process.pid, process.pid, 0};
+  process.image->sync(Image::Moment::attach, who, need_stopped);
+  if (!held) return;
+  Task& task = *tasks_.at(*held);
+  if (!task.listening) {
+    (void)tracee::resume(*held);
+    return;
+  }
+  // A stopped process stays stopped: the thread re-enters the group-stop at our next interrupt
+  // (kernel/signal.c, do_jobctl_trap).
+  (void)tracee::interrupt(*held);
+  (void)tracee::resume(*held);
+}
+
+void Engine::announce(const Process& process) {
+  size_t threads = 0, pending = 0;
+  for (const auto& [tid, task] : tasks_) threads += task->process == &process;
+  for (const auto& fate : registry_.fates()) pending += fate.armed == 0;
+  std::string line = fmt::format(
+      "attached to {} ({}), {}, {}; {} armed", process.pid, process.name, counted(threads, "thread"),
+      counted(process.image->objects().size(), "object"), counted(process.image->armed(), "probe"));
+  if (pending > 0) line += fmt::format(", {} pending", counted(pending, "pattern"));
+  reporter_.notice(line);
+}
+
+bool Engine::launch() {
+  ToEngine request;
+  if (recv(wiring_.socket, &request, sizeof request, 0) != sizeof request) return false;
+  ToFrontEnd answer{ToFrontEnd::Kind::seized, 0};
+  if (const int error_number = tracee::seize(request.launch)) {
+    answer = {ToFrontEnd::Kind::seize_failed, error_number};
+  } else {
+    Process& process = add_process(request.launch);
+    process.launching = true;
+    add_task(request.launch, process);
+  }
+  (void)!send(wiring_.socket, &answer, sizeof answer, MSG_NOSIGNAL);
+  return answer.kind == ToFrontEnd::Kind::seized;
+}
+
+void Engine::tell_ready() {
+  if (std::exchange(ready_, true) || options_.ready_fd < 0) return;
+  const char byte = '\n';
+  (void)!::write(options_.ready_fd, &byte, 1);
+  ::close(options_.ready_fd);
+}
+
+}  // namespace rtrace::session

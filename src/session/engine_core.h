@@ -1,0 +1,102 @@
+// The engine: owns the processes, takes their events one at a time, and wires the rest.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "calls.h"
+#include "engine.h"
+#include "rtrace/tracee/stop.h"
+#include "rtrace/tracee/wait_queue.h"
+
+namespace rtrace::session {
+
+class Engine {
+ public:
+  Engine(const Options& options, Shared& shared, const EngineWiring& wiring);
+  void run();
+
+ private:
+  // --- engine.cc: the loop, and what each stop asks for
+  bool should_end() const;
+  void handle(const tracee::WaitEvent& event);
+  void on(Task& task, tracee::Trap);
+  void on(Task& task, tracee::SignalDelivery stop);
+  void on(Task& task, tracee::GroupStop);
+  void on(Task& task, tracee::Interrupted);
+  void on(Task& task, tracee::NewTask stop);
+  void on(Task& task, tracee::Exec);
+  void on(Task& task, tracee::SyscallStop);
+  void on(Task& task, tracee::OtherEvent);
+  void on(Task& task, tracee::Exited stop);
+  void on(Task& task, tracee::Killed stop);
+  void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
+  void deliver(Task& task, int signal);
+  NeedStopped stop_here(Task& task, const arch::Regs& at);
+
+  // --- engine_tasks.cc: tasks and processes come and go
+  Task& add_task(pid_t tid, Process& process);
+  void remove_task(Task& task);
+  Process& add_process(pid_t pid);
+  void on_unknown(const tracee::WaitEvent& event);
+  void begin_child(pid_t tid);
+  void begin_new_process(pid_t child, Task& parent, bool shares_memory);
+  void let_go_of_fork(pid_t child, Image& parent_image);
+  void begin_image(Task& task);
+  void end_process(Process& process);
+  std::optional<bool> shares_memory(Task& parent, tracee::NewTask::Kind kind);
+  bool is_thread_of(pid_t child, const Process& process) const;
+
+  // --- engine_attach.cc
+  void attach_all();
+  bool attach(pid_t pid);
+  int seize_all(Process& process);
+  void arm_attached(Process& process);
+  std::optional<pid_t> hold_one(Process& process);
+  void let_run(Task& task);
+  bool launch();
+  void tell_ready();
+  void announce(const Process& process);
+
+  // --- engine_detach.cc
+  void detach_all();
+  void detach(const std::vector<Process*>& processes);
+  bool stop_all(const std::vector<Process*>& processes, std::map<pid_t, int>& stopped);
+  bool stopped_for_detach(const tracee::WaitEvent& event, int& signal);
+  void drain_trap(Task& task, Image& image);
+  void settle_registers(Task& task, Image& image);
+
+  // --- closing.cc
+  void closing_words();
+  void about_request(size_t index);
+
+  const Options& options_;
+  Shared& shared_;
+  EngineWiring wiring_;
+  Reporter reporter_;
+  ObjectCache cache_;
+  mech::PatchLedger ledger_;
+  ProbeRegistry registry_;
+  Services services_;
+  CallTracer calls_;
+  tracee::WaitQueue queue_;
+  std::map<pid_t, std::unique_ptr<Process>> processes_;
+  std::unordered_map<pid_t, std::unique_ptr<Task>> tasks_;
+  // New tasks that one of the two sides has told of: their own first stop, or their parent's event.
+  struct Birth {
+    pid_t parent = 0;  // 0 while only the child's stop was seen
+    bool stopped = false;
+    tracee::NewTask::Kind kind = tracee::NewTask::Kind::clone;
+    bool shares_memory = false;
+  };
+  std::map<pid_t, Birth> births_;
+  uint32_t next_serial_ = 1;
+  bool ready_ = false;
+  plan::Objects last_objects_;  // for the closing words
+  std::string last_name_;
+};
+
+}  // namespace rtrace::session

@@ -1,0 +1,191 @@
+// Tasks and processes come and go.
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include "engine_core.h"
+#include "rtrace/base/log.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+
+Process& Engine::add_process(pid_t pid) {
+  auto& process = processes_[pid];
+  process = std::make_unique<Process>();
+  process->pid = pid;
+  process->name = tracee::read_comm(pid);
+  return *process;
+}
+
+Task& Engine::add_task(pid_t tid, Process& process) {
+  auto& task = tasks_[tid];
+  task = std::make_unique<Task>();
+  task->id = {process.pid, tid, next_serial_++};
+  task->process = &process;
+  if (!process.silent && tasks_.size() > 1) reporter_.take(task->id, timestamp(), decode::ThreadStarted{});
+  return *task;
+}
+
+void Engine::remove_task(Task& task) {
+  queue_.forget(task.id.tid);
+  tasks_.erase(task.id.tid);
+}
+
+void Engine::end_process(Process& process) {
+  // Threads whose end has not been reported are gone too.
+  for (auto task = tasks_.begin(); task != tasks_.end();) {
+    if (task->second->process != &process) {
+      ++task;
+      continue;
+    }
+    queue_.forget(task->first);
+    task = tasks_.erase(task);
+  }
+  processes_.erase(process.pid);
+}
+
+// A child whose parent's event is still to come, or the end of a task that has been let go of.
+void Engine::on_unknown(const tracee::WaitEvent& event) {
+  (void)tracee::consume(event.tid, tracee::Block::no);
+  if (event.status.is_end()) {
+    births_.erase(event.tid);
+    return;
+  }
+  births_[event.tid].stopped = true;
+  begin_child(event.tid);
+}
+
+// clone(2), clone3(2): whether the child runs in the parent's memory. nullopt where the parent died.
+std::optional<bool> Engine::shares_memory(Task& parent, tracee::NewTask::Kind kind) {
+  if (kind == tracee::NewTask::Kind::vfork) return true;
+  if (kind == tracee::NewTask::Kind::fork) return false;
+  auto regs = tracee::registers(parent.id.tid);
+  if (!regs) return std::nullopt;
+  uint64_t flags = regs->syscall_argument(0);
+  if (regs->raw.orig_rax == SYS_clone3 && parent.process->image != nullptr)
+    flags = parent.process->image->space()
+                .memory()
+                .read_value<uint64_t>(VirtAddr{regs->syscall_argument(0)})
+                .value_or(0);
+  if (regs->raw.orig_rax != SYS_clone3 && regs->raw.orig_rax != SYS_clone)
+    return kind != tracee::NewTask::Kind::fork;
+  return (flags & CLONE_VM) != 0;
+}
+
+void Engine::on(Task& task, tracee::NewTask stop) {
+  const auto child = tracee::event_message(task.id.tid);
+  // vfork(2) by clone shows as a vfork event, and by clone3 too: the flags are asked only of what shows as
+  // clone or fork.
+  const auto shares = child ? shares_memory(task, stop.kind) : std::nullopt;
+  if (child && shares) {
+    const auto tid = static_cast<pid_t>(*child);
+    Birth& birth = births_[tid];
+    birth.parent = task.id.tid;
+    birth.kind = stop.kind;
+    birth.shares_memory = *shares;
+    begin_child(tid);
+  }
+  (void)tracee::resume(task.id.tid);
+}
+
+bool Engine::is_thread_of(pid_t child, const Process& process) const {
+  auto status = tracee::read_status(child);
+  return status && status->tgid == process.pid;
+}
+
+// Runs when both sides have told: the child stands at its first stop, in the kernel, and has not run yet.
+void Engine::begin_child(pid_t tid) {
+  const Birth birth = births_[tid];
+  if (birth.parent == 0 || !birth.stopped) return;
+  births_.erase(tid);
+  auto parent = tasks_.find(birth.parent);
+  if (parent == tasks_.end()) {
+    (void)tracee::detach(tid);
+    return;
+  }
+  if (is_thread_of(tid, *parent->second->process)) {
+    add_task(tid, *parent->second->process);
+    (void)tracee::resume(tid);
+    return;
+  }
+  begin_new_process(tid, *parent->second, birth.shares_memory);
+}
+
+void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
+  const std::shared_ptr<Image> image = parent.process->image;
+  const bool followed = options_.follow && !parent.process->silent;
+  reporter_.take(parent.id, timestamp(), decode::Forked{child});
+  if (!followed && !shares_memory) {
+    if (image != nullptr) let_go_of_fork(child, *image);
+    (void)tracee::detach(child);
+    return;
+  }
+  Process& process = add_process(child);
+  process.silent = !followed;
+  process.image = shares_memory || image == nullptr ? image : image->clone_for(child);
+  Task& task = add_task(child, process);
+  if (followed && !shares_memory) {
+    // The child returns from the calls that its parent was in.
+    task.stack = parent.stack;
+    task.open_calls = parent.open_calls;
+  }
+  (void)tracee::resume(child);
+}
+
+void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
+  try {
+    parent_image.space().restore(tracee::ProcessMemory(child));
+  } catch (const Error& error) {
+    RTRACE_LOG(session, 1, "child {}: {}", child, error.what());  // it died
+  }
+}
+
+void Engine::on(Task& task, tracee::Exec) {
+  const pid_t pid = task.id.tid;
+  const auto former = tracee::event_message(pid);
+  Process& process = *task.process;
+  (void)tracee::consume(pid, tracee::Block::no);
+  queue_.forget(pid);
+  if (process.silent) {
+    (void)tracee::detach(pid);
+    remove_task(task);
+    processes_.erase(pid);
+    return;
+  }
+  // Whoever called exec has the process's tid now; all other threads are gone, and their calls with them.
+  std::vector<pid_t> others;
+  for (auto& [tid, other] : tasks_) {
+    if (other->process != &process) continue;
+    calls_.abandon_all(*other);
+    if (tid != pid) others.push_back(tid);
+  }
+  for (pid_t tid : others) remove_task(*tasks_.at(tid));
+  if (former && static_cast<pid_t>(*former) != pid)
+    RTRACE_LOG(session, 1, "exec of {} by its thread {}", pid, *former);
+  task.replay.reset();
+  task.rewound.reset();
+  task.tail_jump.reset();
+  if (!process.launching) reporter_.take(task.id, timestamp(), decode::Executed{});
+  begin_image(task);
+}
+
+// The new program stands before its first instruction, in a consumed stop.
+void Engine::begin_image(Task& task) {
+  Process& process = *task.process;
+  const pid_t pid = process.pid;
+  process.launching = false;
+  process.name = tracee::read_comm(pid);
+  process.image.reset();
+  try {
+    process.image = std::make_shared<Image>(pid, services_);
+    process.image->begin(task.id, [pid]() -> std::optional<pid_t> { return pid; });
+    last_objects_ = process.image->objects();
+    last_name_ = process.name;
+    if (!ready_ && process.image->armed() > 0) tell_ready();
+  } catch (const Error& error) {
+    reporter_.say(fmt::format("process {} ({}) runs on untraced: {}", pid, process.name, error.what()));
+  }
+  (void)tracee::resume(pid);
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,220 @@
+#include "front_end.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include "engine.h"
+#include "rtrace/mech/heal.h"
+#include "rtrace/sink/summary_sink.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr uint64_t kTwice = 2'000'000'000;  // two interrupts within this mean "let go"
+
+uint64_t now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+sigset_t handled_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+FrontEnd::FrontEnd(const Options& options) : options_(options), output_(options.output, options.append) {}
+
+void FrontEnd::say(const std::string& line) {
+  const std::string text = "rtrace: " + line + "\n";
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
+}
+
+void FrontEnd::start_engine() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error::from_errno(errno, "socketpair");
+  event_fd_.reset(eventfd(0, EFD_CLOEXEC));
+  if (!event_fd_) throw Error::from_errno(errno, "eventfd");
+  const pid_t self = getpid();
+  engine_ = fork();
+  if (engine_ < 0) throw Error::from_errno(errno, "fork");
+  if (engine_ == 0) {
+    close(ends[0]);
+    run_engine(options_, *shared_, {ends[1], event_fd_.get(), self});
+    // _exit skips what only the front end may end: the output file and its pipe reader.
+    _exit(0);
+  }
+  setpgid(engine_, engine_);
+  close(ends[1]);
+  engine_socket_.reset(ends[0]);
+  if (options_.ready_fd >= 0) close(options_.ready_fd);  // the engine's copy is the one that counts
+}
+
+void FrontEnd::start_writer() {
+  reader_.emplace(shared_->output, event_fd_.get(), [this](Channel channel, std::string_view bytes) {
+    if (channel == Channel::output) return output_.write(bytes);
+    (void)!::write(STDERR_FILENO, bytes.data(), bytes.size());
+    return true;
+  });
+  writer_ = std::thread([this] { reader_->run(); });
+}
+
+bool FrontEnd::launch() {
+  Launch launch(options_.command, options_.user, engine_);
+  const ToEngine request{launch.pid()};
+  ToFrontEnd answer;
+  const bool asked = send(engine_socket_.get(), &request, sizeof request, MSG_NOSIGNAL) == sizeof request &&
+                     recv(engine_socket_.get(), &answer, sizeof answer, 0) == sizeof answer;
+  if (!asked || answer.kind != ToFrontEnd::Kind::seized) {
+    say(fmt::format("cannot trace the command: {}",
+                    asked ? strerror(answer.error_number) : "the engine is gone"));
+    kill(launch.pid(), SIGKILL);
+    waitpid(launch.pid(), nullptr, 0);
+    return false;
+  }
+  command_ = launch.pid();
+  if (const int error_number = launch.go()) {
+    say(fmt::format("cannot run {}: {}", options_.command[0], strerror(error_number)));
+    exec_failed_ = true;
+  }
+  return true;
+}
+
+void FrontEnd::request_detach() {
+  shared_->detach_requested = 1;
+  kill(engine_, SIGUSR1);
+}
+
+// ^C belongs to the command while there is one: both are in the terminal's foreground group and it has had
+// its own already.
+void FrontEnd::on_interrupt(int signal, bool from_terminal) {
+  const bool commands_own =
+      from_terminal && command_ && !command_status_ && (signal == SIGINT || signal == SIGQUIT);
+  const uint64_t time = now();
+  const bool twice = last_interrupt_ != 0 && time - last_interrupt_ < kTwice;
+  last_interrupt_ = time;
+  if (!commands_own || twice) request_detach();
+}
+
+void FrontEnd::on_child() {
+  int status = 0;
+  if (command_ && !command_status_ && waitpid(*command_, &status, WNOHANG) == *command_)
+    command_status_ = status;
+  if (engine_ > 0 && waitpid(engine_, &status, WNOHANG) == engine_) {
+    engine_died_ = !engine_done_ && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    engine_done_ = true;
+    engine_ = 0;
+  }
+}
+
+void FrontEnd::on_signal() {
+  signalfd_siginfo info{};
+  while (read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD)
+      on_child();
+    else
+      on_interrupt(signal, info.ssi_code == SI_KERNEL);
+  }
+}
+
+void FrontEnd::on_engine_message() {
+  ToFrontEnd message;
+  const ssize_t got = recv(engine_socket_.get(), &message, sizeof message, MSG_DONTWAIT);
+  if (got == sizeof message && message.kind == ToFrontEnd::Kind::done) engine_done_ = true;
+  if (got == 0) engine_socket_.reset();
+}
+
+// Until the engine has let go of everything and the command has ended (unless it was let go of).
+void FrontEnd::loop() {
+  while (!engine_done_ || (command_ && !command_status_ && shared_->detach_requested == 0)) {
+    pollfd fds[] = {{signal_fd_.get(), POLLIN, 0}, {engine_socket_.get(), POLLIN, 0}};
+    if (poll(fds, engine_socket_ ? 2 : 1, -1) < 0 && errno != EINTR) throw Error::from_errno(errno, "poll");
+    if (fds[1].revents != 0 && engine_socket_) on_engine_message();
+    if (fds[0].revents != 0) on_signal();
+  }
+  if (engine_ > 0) {
+    int status = 0;
+    waitpid(engine_, &status, 0);
+    engine_ = 0;
+  }
+}
+
+void FrontEnd::heal_after_engine() {
+  const size_t healed = mech::heal(shared_->patches);
+  say(fmt::format(
+      "the tracing engine died; {} places in the traced code were put back, the processes run on untraced",
+      healed));
+}
+
+void FrontEnd::finish_output() {
+  reader_->stop();
+  writer_.join();
+  if (options_.summary) output_.write(sink::render_summary(shared_->summary));
+  if (output_.error_number() != 0)
+    say(output_.error_number() == EPIPE
+            ? "nobody reads the output any more; detached"
+            : fmt::format("cannot write the output: {}; detached", strerror(output_.error_number())));
+}
+
+int FrontEnd::exit_status() const {
+  if (exec_failed_ || engine_died_ || output_.error_number() != 0) return 1;
+  if (command_status_) {
+    if (WIFEXITED(*command_status_)) return WEXITSTATUS(*command_status_);
+    const int signal = WTERMSIG(*command_status_);
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);  // the command's own core, if any, must not be overwritten by ours
+    ::signal(signal, SIG_DFL);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    sigprocmask(SIG_UNBLOCK, &set, nullptr);
+    raise(signal);
+    return 128 + signal;
+  }
+  return shared_->attach_failed != 0 ? 1 : 0;
+}
+
+int FrontEnd::run() {
+  ::signal(SIGPIPE, SIG_IGN);
+  const sigset_t handled = handled_signals();
+  sigprocmask(SIG_BLOCK, &handled, nullptr);
+  start_engine();
+  signal_fd_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signal_fd_) throw Error::from_errno(errno, "signalfd");
+  // A thread may only be made when all forks are done: the command's child runs ordinary code before its
+  // exec.
+  bool launched = true;
+  if (!options_.command.empty()) {
+    try {
+      launched = launch();
+    } catch (const Error& error) {
+      say(error.what());
+      launched = false;
+    }
+    if (!launched) request_detach();
+  }
+  start_writer();
+  loop();
+  if (engine_died_) heal_after_engine();
+  finish_output();
+  if (!launched) return 1;
+  return exit_status();
+}
+
+}  // namespace rtrace::session

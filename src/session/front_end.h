@@ -1,0 +1,87 @@
+// The process that the user sees: it owns the terminal, the user's signals, the output and the launched
+// command. It never touches a tracee while the engine lives.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "rtrace/base/unique_fd.h"
+#include "rtrace/session/options.h"
+#include "rtrace/session/shared_state.h"
+
+namespace rtrace::session {
+
+// Where the trace goes (-o), opened before anything is traced.
+class OutputFile {
+ public:
+  // Throws Error.
+  OutputFile(const std::string& target, bool append);
+  ~OutputFile();
+  // False where nobody reads it any more; `error_number` then says why.
+  bool write(std::string_view bytes);
+  bool is_stderr() const { return fd_ == 2; }
+  int error_number() const { return error_number_; }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_ = 2;
+  UniqueFd owned_;
+  pid_t pipe_reader_ = 0;
+  int error_number_ = 0;
+};
+
+// The launched command between its fork and its exec.
+class Launch {
+ public:
+  // Forks a child that waits for go(). Signal dispositions and mask become those that rtrace was started
+  // with. Throws Error where the command or the user does not exist.
+  Launch(const std::vector<std::string>& command, const std::string& user, pid_t tracer);
+  pid_t pid() const { return pid_; }
+  // Lets it exec; the errno of a failed exec, or 0.
+  int go();
+
+ private:
+  pid_t pid_ = 0;
+  UniqueFd gate_, failure_;
+};
+
+class FrontEnd {
+ public:
+  explicit FrontEnd(const Options& options);
+  // The exit status; a command's death by signal is mimicked and does not return.
+  int run();
+
+ private:
+  void start_engine();
+  void start_writer();
+  bool launch();
+  void loop();
+  void on_signal();
+  void on_interrupt(int signal, bool from_terminal);
+  void on_child();
+  void on_engine_message();
+  void request_detach();
+  void heal_after_engine();
+  void finish_output();
+  void say(const std::string& line);
+  int exit_status() const;
+
+  const Options& options_;
+  SharedState shared_;
+  OutputFile output_;
+  UniqueFd engine_socket_, event_fd_, signal_fd_;
+  pid_t engine_ = 0;
+  std::optional<pid_t> command_;
+  std::optional<int> command_status_;
+  bool engine_done_ = false;
+  bool engine_died_ = false;
+  bool exec_failed_ = false;
+  uint64_t last_interrupt_ = 0;
+  std::optional<RingReader> reader_;
+  std::thread writer_;
+};
+
+}  // namespace rtrace::session

@@ -1,0 +1,235 @@
+#include "image.h"
+
+#include <elf.h>
+#include <sys/auxv.h>
+
+#include <algorithm>
+
+#include "rtrace/base/log.h"
+
+namespace rtrace::session {
+namespace {
+
+uint32_t next_object_id = 0;
+
+elf::ObjectId new_object_id() {
+  return static_cast<elf::ObjectId>(next_object_id++);
+}
+
+std::string key_of(const loader::LinkMapEntry& entry) {
+  return fmt::format("{}/{}/{:x}/{}", entry.address, entry.dynamic, entry.bias.value, entry.name);
+}
+
+// The mapping of a file's begin: the link map and auxv name addresses in the middle of it.
+const tracee::MapsEntry* first_mapping_of(const std::vector<tracee::MapsEntry>& maps, VirtAddr inside) {
+  const tracee::MapsEntry* found = tracee::find_mapping(maps, inside);
+  if (found == nullptr || !found->file_backed()) return nullptr;
+  while (found != maps.data() && found->offset.value != 0 && (found - 1)->inode == found->inode) --found;
+  return found;
+}
+
+}  // namespace
+
+Image::Image(pid_t pid, Services& services)
+    : pid_(pid), services_(services), space_(std::make_unique<mech::AddressSpace>(pid, services.ledger)) {
+  find_main_program();
+}
+
+// The probes stay the parent's: their ids, labels and hits are the same calls in another process.
+Image::Image(Tag, const Image& parent, pid_t child)
+    : pid_(child),
+      services_(parent.services_),
+      space_(parent.space_->clone_for(child)),
+      maps_(parent.maps_),
+      objects_(parent.objects_),
+      interpreter_(parent.interpreter_),
+      link_map_(parent.link_map_),
+      rendezvous_(parent.rendezvous_),
+      relocated_once_(parent.relocated_once_),
+      no_injection_(parent.no_injection_),
+      loaded_(parent.loaded_),
+      armed_(parent.armed_),
+      unseen_returns_(parent.unseen_returns_) {}
+
+std::shared_ptr<Image> Image::clone_for(pid_t child) const {
+  return std::make_shared<Image>(Tag{}, *this, child);
+}
+
+Image::~Image() = default;
+
+void Image::find_main_program() {
+  maps_ = tracee::read_maps(pid_);
+  const auto auxv = tracee::read_auxv(pid_);
+  auto headers = auxv.find(AT_PHDR);
+  const auto* mapping = headers == auxv.end() ? nullptr : first_mapping_of(maps_, VirtAddr{headers->second});
+  if (mapping == nullptr) throw Error::make("process {} has no main program that could be found", pid_);
+  elf::LoadedObject main;
+  main.id = new_object_id();
+  main.path = mapping->path;
+  main.main_program = true;
+  // The bias cannot be known before the file is, nor the file accepted before the bias: ask a file that
+  // claims to be it.
+  auto claimed = elf::ElfFile::open(fmt::format("/proc/{}/exe", pid_));
+  main.bias = LoadBias{headers->second - claimed->program_headers().value};
+  main.file = services_.objects.open(pid_, *mapping, main.bias, space_->memory(), true);
+  objects_ = {main};
+  if (tracee::read_status(pid_).value_or(tracee::StatusFields{}).seccomp != 0)
+    no_injection_ = "a seccomp filter is in force, so no memory is mapped into the process";
+
+  auto base = auxv.find(AT_BASE);
+  if (base == auxv.end() || base->second == 0) return;
+  if (const auto* entry = tracee::find_mapping(maps_, VirtAddr{base->second});
+      entry != nullptr && entry->file_backed()) {
+    interpreter_.id = new_object_id();
+    interpreter_.path = entry->path;
+    interpreter_.bias = LoadBias{base->second};
+    interpreter_.file = services_.objects.open(pid_, *entry, interpreter_.bias, space_->memory(), false);
+  }
+}
+
+const elf::LoadedObject* Image::object_at(VirtAddr address) const {
+  for (const auto& object : objects_)
+    if (object.maps(address)) return &object;
+  if (interpreter_.file != nullptr && interpreter_.maps(address)) return &interpreter_;
+  return nullptr;
+}
+
+const elf::LoadedObject* Image::object(elf::ObjectId id) const {
+  for (const auto& object : objects_)
+    if (object.id == id) return &object;
+  return nullptr;
+}
+
+// At attach DT_DEBUG leads to r_debug; at exec the dynamic linker has not run yet, but its hook has a name.
+void Image::read_ahead() {
+  find_rendezvous();
+  if (!rendezvous_) return;
+  auto map = rendezvous_->read(space_->memory());
+  if (!map) return;
+  for (const auto& entry : map->entries) load(entry);
+  adopt(*map);
+  // Fills the caches of the files; the plan is made again when the process is held.
+  plan::make_plan(services_.options.requests, objects_, objects_, space_->memory(), plan::Relocated::yes);
+}
+
+// DT_DEBUG, else the name that glibc and musl give it.
+void Image::find_rendezvous() {
+  if (auto dynamic = objects_[0].file->dynamic())
+    rendezvous_ = loader::Rendezvous::find(space_->memory(), objects_[0].at(*dynamic));
+  if (rendezvous_ || interpreter_.file == nullptr) return;
+  if (auto symbol = interpreter_.file->find_symbol("_r_debug"))
+    rendezvous_ = loader::Rendezvous(interpreter_.at(*symbol));
+}
+
+bool Image::watch_hook(VirtAddr hook, const NeedStopped& need_stopped) {
+  auto answer = space_->install(hook, file_bytes(hook));
+  if (std::holds_alternative<mech::Busy>(answer)) {
+    const auto* at = object_at(hook);
+    provide_room(at != nullptr ? at->range() : Range{hook, hook + 1}, 1, need_stopped);
+    answer = space_->install(hook, file_bytes(hook));
+  }
+  if (auto* installed = std::get_if<mech::Installed>(&answer)) {
+    installed->site->rendezvous = true;
+    return true;
+  }
+  const auto* declined = std::get_if<mech::Declined>(&answer);
+  services_.reporter.say(fmt::format(
+      "the dynamic linker's hook of process {} cannot be watched ({}): libraries loaded later will be missed",
+      pid_, declined != nullptr ? declined->reason : "no room near it"));
+  return false;
+}
+
+void Image::begin(event::TraceeId who, const NeedStopped& need_stopped) {
+  if (interpreter_.file == nullptr) {
+    relocated_once_ = true;
+    arm({objects_[0]}, plan::Relocated::no, need_stopped);
+    return;
+  }
+  if (auto hook = interpreter_.file->find_symbol("_dl_debug_state")) {
+    watch_hook(interpreter_.at(*hook), need_stopped);
+    return;
+  }
+  services_.reporter.say(
+      fmt::format("{} has no _dl_debug_state: only the main program is traced", interpreter_.path));
+  sync(Moment::attach, who, need_stopped);
+}
+
+std::optional<elf::LoadedObject> Image::load(const loader::LinkMapEntry& entry) {
+  const std::string key = key_of(entry);
+  if (auto known = loaded_.find(key); known != loaded_.end()) return known->second;
+  const auto main_dynamic = objects_[0].file->dynamic();
+  if (main_dynamic && entry.dynamic == objects_[0].at(*main_dynamic)) {
+    objects_[0].link_namespace = entry.link_namespace;
+    return loaded_[key] = objects_[0];
+  }
+  const auto* mapping = first_mapping_of(maps_, entry.dynamic);
+  if (mapping == nullptr) {
+    maps_ = tracee::read_maps(pid_);
+    mapping = first_mapping_of(maps_, entry.dynamic);
+  }
+  if (mapping == nullptr) return std::nullopt;  // the vdso
+  elf::LoadedObject object;
+  object.id = new_object_id();
+  object.path = mapping->path;
+  object.bias = entry.bias;
+  object.link_namespace = entry.link_namespace;
+  try {
+    object.file = services_.objects.open(pid_, *mapping, entry.bias, space_->memory(), false);
+  } catch (const Error& error) {
+    services_.reporter.say(fmt::format("{} is left out: {}", object.path, error.what()));
+    return std::nullopt;
+  }
+  return loaded_[key] = object;
+}
+
+void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
+  auto known = loaded_.find(key_of(entry));
+  if (known == loaded_.end()) return;
+  const elf::LoadedObject object = known->second;
+  loaded_.erase(known);
+  RTRACE_LOG(session, 1, "unloaded {} at {}", object.path, object.bias.value);
+  space_->forget(object.range());
+  std::erase_if(objects_, [&](const auto& candidate) { return candidate.id == object.id; });
+  std::erase_if(armed_, [&](const auto& point) { return point.second == object.id; });
+  services_.reporter.take(who, timestamp(), decode::Unloaded{object.path});
+}
+
+void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
+  if (!rendezvous_) find_rendezvous();
+  auto map = rendezvous_ ? rendezvous_->read(space_->memory()) : std::nullopt;
+  if (!map) {
+    if (!relocated_once_ && interpreter_.file == nullptr) begin(who, need_stopped);
+    return;
+  }
+  if (map->state != loader::LinkState::consistent && moment == Moment::hook) return;
+  if (map->truncated)
+    services_.reporter.say(
+        fmt::format("the link map of process {} is broken; what follows the break is left out", pid_));
+  const auto changes = loader::diff(link_map_, *map);
+  for (const auto& entry : changes.removed) unload(entry, who);
+  maps_ = tracee::read_maps(pid_);
+  unseen_returns_.clear();
+  plan::Objects added;
+  for (const auto& entry : changes.added)
+    if (auto object = load(entry)) added.push_back(*object);
+  adopt(*map);
+  for (const auto& object : added)
+    services_.reporter.take(who, timestamp(), decode::Loaded{object.path, object.bias.value});
+  link_map_ = std::move(*map);
+  const auto relocated = std::exchange(relocated_once_, true) ? plan::Relocated::no : plan::Relocated::yes;
+  if (auto hook = rendezvous_->breakpoint(space_->memory()); hook && space_->find(*hook) == nullptr)
+    watch_hook(*hook, need_stopped);
+  if (!added.empty()) arm(added, relocated, need_stopped);
+}
+
+// The objects in the link map's order, for that is the order in which names are bound.
+void Image::adopt(const loader::LinkMap& map) {
+  const elf::LoadedObject main = objects_[0];
+  plan::Objects ordered;
+  for (const auto& entry : map.entries)
+    if (auto known = loaded_.find(key_of(entry)); known != loaded_.end()) ordered.push_back(known->second);
+  if (ordered.empty() || !ordered[0].main_program) ordered.insert(ordered.begin(), main);
+  objects_ = std::move(ordered);
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,115 @@
+// What one execve made: an address space, the objects in it, and the probes that stand there. Shared by a
+// process and a vfork child of it.
+//
+// An object that the dynamic linker adds takes one way through here whatever brought it (start-up, attach,
+// dlopen): link map, diff, plan, sites.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "object_cache.h"
+#include "probe_registry.h"
+#include "rtrace/loader/rendezvous.h"
+#include "rtrace/mech/address_space.h"
+#include "rtrace/plan/plan.h"
+
+namespace rtrace::session {
+
+// What every image needs from the engine; outlives them all.
+struct Services {
+  const Options& options;
+  Reporter& reporter;
+  ProbeRegistry& registry;
+  ObjectCache& objects;
+  mech::PatchLedger& ledger;
+};
+
+// A task of the image in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt
+// where none can be had now.
+using NeedStopped = std::function<std::optional<pid_t>()>;
+
+class Image {
+ public:
+  // The process may be running, or at its exec. Throws Error where it is none that can be traced.
+  Image(pid_t pid, Services& services);
+  ~Image();
+  Image(const Image&) = delete;
+  Image& operator=(const Image&) = delete;
+
+  // For a followed fork child.
+  std::shared_ptr<Image> clone_for(pid_t child) const;
+
+  mech::AddressSpace& space() { return *space_; }
+  const plan::Objects& objects() const { return objects_; }
+  // Probe points that stand.
+  size_t armed() const { return armed_.size(); }
+  // Whether the address lies in the code of that object.
+  bool lies_in(elf::ObjectId object, VirtAddr address) const;
+
+  // Reads the link map and the symbols of what is in it, so that the work under a stop is short. The process
+  // runs.
+  void read_ahead();
+  // At exec: a site on the dynamic linker's hook, for its link map does not exist yet. A static program is
+  // armed at once.
+  void begin(event::TraceeId who, const NeedStopped& need_stopped);
+  // Compares the link map with the last one; arms what is new, forgets what is gone. At its hook the dynamic
+  // linker may be in the middle of a change: then the next hit counts. At attach what is there is taken.
+  enum class Moment : uint8_t { attach, hook };
+  void sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
+  // The site of an object's first initializer was met: it has been relocated.
+  void on_initializer(VirtAddr address, const NeedStopped& need_stopped);
+
+  // Sees to it that a return to `address` is noticed. The reason where it cannot be; nullptr otherwise. The
+  // pointer is good until the next sync().
+  const std::string* watch_return(VirtAddr address, const NeedStopped& need_stopped);
+
+  // Executable, private, file-backed memory that nothing runs: the tail of a text segment's last page. Empty
+  // where there is none.
+  Range find_slack() const;
+
+ private:
+  struct Tag {};
+
+ public:
+  Image(Tag, const Image& parent, pid_t child);  // by clone_for() only
+
+ private:
+  void find_main_program();
+  void find_rendezvous();
+  bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
+  std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
+  void unload(const loader::LinkMapEntry& entry, event::TraceeId who);
+  void arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped);
+  void watch_initializers(const plan::Objects& added, const NeedStopped& need_stopped);
+  void adopt(const loader::LinkMap& map);
+  static std::string armed_key(const plan::ProbePoint& point);
+  void arm_point(const plan::ProbePoint& point);
+  std::string provide_room(Range near, size_t sites, const NeedStopped& need_stopped);
+  std::string why_not_writable(VirtAddr address);
+  std::span<const std::byte> file_bytes(VirtAddr address) const;
+  const elf::LoadedObject* object_at(VirtAddr address) const;
+  const elf::LoadedObject* object(elf::ObjectId id) const;
+  void explain(const std::string& line);
+  void refuse(const plan::ProbePoint& point, const std::string& reason);
+
+  pid_t pid_;
+  Services& services_;
+  std::unique_ptr<mech::AddressSpace> space_;
+  std::vector<tracee::MapsEntry> maps_;
+  plan::Objects objects_;
+  elf::LoadedObject interpreter_;  // at exec, until the link map names it
+  loader::LinkMap link_map_;
+  std::optional<loader::Rendezvous> rendezvous_;
+  bool relocated_once_ = false;  // the dynamic linker has finished start-up
+  std::string no_injection_;     // why nothing may be mapped into the process; empty where it may
+  std::unordered_map<std::string, elf::LoadedObject> loaded_;  // by link map entry, to be unloaded by it
+  std::unordered_map<std::string, elf::ObjectId>
+      armed_;  // what stands already, so that a second look at an object adds only what is new
+  std::unordered_map<VirtAddr, std::string> unseen_returns_;
+};
+
+}  // namespace rtrace::session

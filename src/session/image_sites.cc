@@ -1,0 +1,168 @@
+// What stands in an image: probe points, and the sites at return addresses.
+#include <algorithm>
+#include <map>
+
+#include "image.h"
+#include "rtrace/arch/placement.h"
+#include "rtrace/base/log.h"
+
+namespace rtrace::session {
+
+std::span<const std::byte> Image::file_bytes(VirtAddr address) const {
+  const elf::LoadedObject* object = object_at(address);
+  if (object == nullptr) return {};
+  return object->file->bytes_at(object->in_file(address), arch::kMaxInsn);
+}
+
+Range Image::find_slack() const {
+  plan::Objects candidates = objects_;
+  if (interpreter_.file != nullptr) candidates.push_back(interpreter_);
+  for (const auto& object : candidates) {
+    for (const auto& segment : object.file->segments()) {
+      if (!segment.executable || segment.writable) continue;
+      const VirtAddr end = object.at(segment.memory.end);
+      const VirtAddr page_end{(end.value + arch::kPageSize - 1) / arch::kPageSize * arch::kPageSize};
+      const VirtAddr begin{(end.value + 15) / 16 * 16};
+      const auto* mapping = tracee::find_mapping(maps_, end - 1);
+      if (mapping == nullptr || mapping->shared || !mapping->executable || mapping->range.end < page_end)
+        continue;
+      if (begin + 16 <= page_end) return {begin, page_end};
+    }
+  }
+  return {};
+}
+
+// Why no int3 may be written there; empty where it may.
+std::string Image::why_not_writable(VirtAddr address) {
+  const auto* mapping = tracee::find_mapping(maps_, address);
+  if (mapping == nullptr) {
+    maps_ = tracee::read_maps(pid_);
+    mapping = tracee::find_mapping(maps_, address);
+  }
+  if (mapping == nullptr) return "it is not mapped";
+  if (!mapping->file_backed()) return "it lies in memory without a file (JIT code)";
+  if (mapping->shared) return "it lies in a shared mapping, which other processes may run";
+  if (!mapping->executable) return "it is not executable";
+  return {};
+}
+
+std::string Image::provide_room(Range near, size_t sites, const NeedStopped& need_stopped) {
+  if (!no_injection_.empty()) return no_injection_;
+  if (space_->has_room(near.begin, sites) && space_->has_room(near.end, sites)) return {};
+  auto stopped = need_stopped();
+  if (!stopped) return "no thread of the process could be stopped";
+  maps_ = tracee::read_maps(pid_);
+  return space_->make_room(near, sites, *stopped, maps_, find_slack());
+}
+
+const std::string* Image::watch_return(VirtAddr address, const NeedStopped& need_stopped) {
+  if (mech::BreakpointSite* site = space_->find(address)) {
+    site->return_site = true;
+    return nullptr;
+  }
+  if (auto known = unseen_returns_.find(address); known != unseen_returns_.end()) return &known->second;
+  std::string reason = why_not_writable(address);
+  if (reason.empty()) {
+    const elf::LoadedObject* object = object_at(address);
+    const Range near = object != nullptr ? object->range() : Range{address, address + 1};
+    const std::string no_room = provide_room(near, 1, need_stopped);
+    auto answer = space_->install(address, file_bytes(address));
+    if (auto* installed = std::get_if<mech::Installed>(&answer)) {
+      installed->site->return_site = true;
+      return nullptr;
+    }
+    const auto* declined = std::get_if<mech::Declined>(&answer);
+    reason = declined != nullptr ? declined->reason : no_room;
+  }
+  RTRACE_LOG(session, 1, "return to {} cannot be seen: {}", address, reason);
+  return &unseen_returns_.emplace(address, "return address " + fmt::format("{}: {}", address, reason))
+              .first->second;
+}
+
+std::string Image::armed_key(const plan::ProbePoint& point) {
+  return fmt::format("{}|{}|{}|{}|{}", point.address, point.kind == plan::ProbeKind::plt,
+                     static_cast<uint32_t>(point.caller_object), point.name, point.tail_jump);
+}
+
+bool Image::lies_in(elf::ObjectId id, VirtAddr address) const {
+  const elf::LoadedObject* found = object(id);
+  return found != nullptr && found->maps_executable(address);
+}
+
+void Image::explain(const std::string& line) {
+  if (services_.options.explain) services_.reporter.say(line);
+}
+
+void Image::refuse(const plan::ProbePoint& point, const std::string& reason) {
+  for (plan::RequestIndex request : point.requests) {
+    services_.registry.declined({point.name, point.library, reason, false, request});
+    explain(fmt::format("{}: {} in {} at {}: declined: {}", services_.options.requests.all[request].text,
+                        point.name, point.library.empty() ? "the main program" : point.library, point.address,
+                        reason));
+  }
+}
+
+void Image::arm_point(const plan::ProbePoint& point) {
+  const std::string key = armed_key(point);
+  if (armed_.contains(key)) return;
+  if (const std::string reason = why_not_writable(point.address); !reason.empty())
+    return refuse(point, reason);
+  auto answer = space_->install(point.address, file_bytes(point.address));
+  if (const auto* declined = std::get_if<mech::Declined>(&answer)) return refuse(point, declined->reason);
+  if (const auto* busy = std::get_if<mech::Busy>(&answer))
+    return refuse(point, no_injection_.empty() ? busy->reason : no_injection_);
+  const Probe& probe = services_.registry.add(point);
+  mech::BreakpointSite& site = *std::get<mech::Installed>(answer).site;
+  site.probes.push_back({probe.id, point.caller_object});
+  armed_.emplace(key, point.object);
+  for (plan::RequestIndex request : point.requests)
+    explain(fmt::format("{}: {} at {}: breakpoint; {}; passed {}",
+                        services_.options.requests.all[request].text, probe.label.text(), point.address,
+                        point.reason, site.copy ? "by an out-of-line copy" : "by emulation"));
+}
+
+void Image::arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped) {
+  plan::Plan plan = plan::make_plan(services_.options.requests, objects_, added, space_->memory(), relocated);
+  std::map<elf::ObjectId, std::vector<const plan::ProbePoint*>> by_object;
+  for (const auto& point : plan.points) by_object[point.object].push_back(&point);
+  for (const auto& [id, points] : by_object) {
+    const elf::LoadedObject* target = object(id);
+    if (target == nullptr) continue;
+    const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
+    if (!no_room.empty()) RTRACE_LOG(session, 1, "no room near {}: {}", target->path, no_room);
+    for (const plan::ProbePoint* point : points) arm_point(*point);
+  }
+  bool pending = false;
+  for (const plan::Decline& decline : plan.declined) {
+    pending |= decline.pending;
+    services_.registry.declined(decline);
+    explain(fmt::format("{}: {} in {}: {}: {}", services_.options.requests.all[decline.request].text,
+                        decline.name, decline.object, decline.pending ? "waits" : "declined",
+                        decline.reason));
+  }
+  // What needs a GOT slot's value waits until the object has been relocated: its first initializer runs right
+  // after.
+  if (pending && relocated == plan::Relocated::no) watch_initializers(added, need_stopped);
+}
+
+void Image::watch_initializers(const plan::Objects& added, const NeedStopped& need_stopped) {
+  for (const auto& object : added) {
+    const auto first = object.file->first_initializer();
+    if (!first) continue;
+    const VirtAddr address = object.at(*first);
+    if (!why_not_writable(address).empty()) continue;
+    provide_room(object.range(), 1, need_stopped);
+    auto answer = space_->install(address, file_bytes(address));
+    if (auto* installed = std::get_if<mech::Installed>(&answer)) installed->site->initializer = true;
+  }
+}
+
+void Image::on_initializer(VirtAddr address, const NeedStopped& need_stopped) {
+  if (mech::BreakpointSite* site = space_->find(address)) site->initializer = false;
+  const elf::LoadedObject* initialized = object_at(address);
+  if (initialized == nullptr) return;
+  const plan::Objects again = {*initialized};
+  arm(again, plan::Relocated::yes, need_stopped);
+}
+
+}  // namespace rtrace::session

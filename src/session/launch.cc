@@ -1,0 +1,120 @@
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <vector>
+
+#include "front_end.h"
+#include "rtrace/base/text.h"
+
+namespace rtrace::session {
+namespace {
+
+struct Identity {
+  std::string name;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+Identity find_identity(const std::string& user) {
+  if (const passwd* entry = getpwnam(user.c_str())) return {entry->pw_name, entry->pw_uid, entry->pw_gid};
+  const size_t colon = user.find(':');
+  auto uid = parse_number(user.substr(0, colon));
+  if (!uid) throw Error::make("-u {}: no such user", user);
+  Identity identity{"", static_cast<uid_t>(*uid), static_cast<gid_t>(*uid)};
+  if (const passwd* entry = getpwuid(identity.uid)) identity = {entry->pw_name, entry->pw_uid, entry->pw_gid};
+  if (colon == std::string::npos) return identity;
+  auto gid = parse_number(user.substr(colon + 1));
+  if (!gid) throw Error::make("-u {}: '{}' is no group id", user, user.substr(colon + 1));
+  identity.gid = static_cast<gid_t>(*gid);
+  return identity;
+}
+
+// As execvp(3) would find it, but before anything is forked, so that a mistyped name is one plain message.
+std::string find_command(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* path = getenv("PATH");
+  for (std::string_view folder : split(path != nullptr ? path : "/bin:/usr/bin", ':')) {
+    std::string candidate = folder.empty() ? name : fmt::format("{}/{}", folder, name);
+    struct stat status {};
+    if (stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+        access(candidate.c_str(), X_OK) == 0)
+      return candidate;
+  }
+  throw Error::make("cannot run {}: not found in PATH", name);
+}
+
+int become(const Identity& identity) {
+  const int groups =
+      identity.name.empty() ? setgroups(0, nullptr) : initgroups(identity.name.c_str(), identity.gid);
+  if (groups != 0 || setgid(identity.gid) != 0 || setuid(identity.uid) != 0) return errno;
+  return 0;
+}
+
+void default_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  for (int signal : {SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(signal, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+[[noreturn]] void child(const std::string& path, std::vector<char*>& argv,
+                        const std::optional<Identity>& identity, pid_t tracer, int gate, int failure) {
+  char byte = 0;
+  if (read(gate, &byte, 1) != 1) _exit(127);  // the front end is gone, or gave up
+  int error_number = identity ? become(*identity) : 0;
+  // Yama (Documentation/admin-guide/LSM/Yama.rst): only a named process may trace one that is no child of it.
+  prctl(PR_SET_PTRACER, tracer, 0, 0, 0);
+  if (error_number == 0) {
+    default_signals();
+    execv(path.c_str(), argv.data());
+    error_number = errno;
+  }
+  (void)!write(failure, &error_number, sizeof error_number);
+  _exit(127);
+}
+
+}  // namespace
+
+Launch::Launch(const std::vector<std::string>& command, const std::string& user, pid_t tracer) {
+  const std::string path = find_command(command[0]);
+  std::optional<Identity> identity;
+  if (!user.empty()) identity = find_identity(user);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  int gate[2], failure[2];
+  if (pipe2(gate, O_CLOEXEC) != 0 || pipe2(failure, O_CLOEXEC) != 0) throw Error::from_errno(errno, "pipe");
+  pid_ = fork();
+  if (pid_ < 0) throw Error::from_errno(errno, "fork");
+  if (pid_ == 0) {
+    close(gate[1]);
+    close(failure[0]);
+    child(path, argv, identity, tracer, gate[0], failure[1]);
+  }
+  close(gate[0]);
+  close(failure[1]);
+  gate_.reset(gate[1]);
+  failure_.reset(failure[0]);
+}
+
+int Launch::go() {
+  const char byte = 1;
+  (void)!write(gate_.get(), &byte, 1);
+  gate_.reset();
+  int error_number = 0;
+  ssize_t got = 0;
+  do {
+    got = read(failure_.get(), &error_number, sizeof error_number);
+  } while (got < 0 && errno == EINTR);
+  failure_.reset();
+  return got == sizeof error_number ? error_number : 0;
+}
+
+}  // namespace rtrace::session

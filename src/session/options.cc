@@ -1,0 +1,309 @@
+#include "rtrace/session/options.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
+#include "rtrace/base/log.h"
+#include "rtrace/base/text.h"
+
+namespace rtrace::session {
+namespace {
+
+// What the words say before they are put together: filters can only be parsed when all of them are known.
+struct Draft {
+  Options options;
+  std::vector<std::pair<plan::Request::Kind, std::string>> filters;
+  unsigned clock = 0;  // how many -t
+  bool relative = false;
+  std::string time_name;
+};
+
+using Apply = void (*)(Draft&, std::string_view option, const std::string& value);
+
+struct Row {
+  OptionInfo info;
+  Apply apply;
+};
+
+uint64_t number(std::string_view option, const std::string& value, uint64_t most) {
+  auto parsed = parse_number(value);
+  if (!parsed || *parsed > most)
+    throw UsageError(fmt::format("{} {}: a number from 0 to {} is expected", option, value, most));
+  return *parsed;
+}
+
+void add_pids(Draft& draft, std::string_view option, const std::string& value) {
+  for (std::string_view word : split(value, ',')) {
+    auto pid = parse_number(word);
+    if (!pid || *pid == 0 || *pid > 0x7fffffff)
+      throw UsageError(fmt::format("{} {}: '{}' is no process id", option, value, word));
+    draft.options.pids.push_back(static_cast<pid_t>(*pid));
+  }
+}
+
+void set_time(Draft& draft, std::string_view option, const std::string& value) {
+  static const std::vector<std::string_view> kNames = {"clock", "us", "epoch", "ns"};
+  if (std::find(kNames.begin(), kNames.end(), value) == kNames.end())
+    throw UsageError(fmt::format("{}={}: one of {} is expected", option, value, fmt::join(kNames, ", ")));
+  draft.time_name = value;
+}
+
+void set_debug(Draft&, std::string_view, const std::string& value) {
+  try {
+    log::configure(value);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+#define SET(statement) \
+  [](Draft& d, std::string_view o, const std::string& v) { (void)d, (void)o, (void)v, statement; }
+
+constexpr std::string_view kWhat = "What to trace", kProcess = "Processes", kArguments = "Arguments",
+                           kOutput = "Output", kOther = "Other";
+
+const std::vector<Row>& rows() {
+  using Kind = plan::Request::Kind;
+  static const std::vector<Row> kRows = {
+      {{'e', "calls", "FILTER", kWhat, "library calls made by matching objects (default: @MAIN)"},
+       SET(d.filters.emplace_back(Kind::call, v))},
+      {{'l', "library", "PATTERN", kWhat, "calls from anywhere into matching libraries"},
+       SET(d.filters.emplace_back(Kind::library, v))},
+      {{'x', "entry", "FILTER", kWhat,
+        "entries of functions, static ones too, in any loaded or future object"},
+       SET(d.filters.emplace_back(Kind::entry, v))},
+      {{'L', "no-plt", "", kWhat, "no default -e @MAIN (also -g)"}, SET(d.options.default_calls = false)},
+      {{'g', "", "", kWhat, ""}, SET(d.options.default_calls = false)},
+      {{'b', "no-signals", "", kWhat, "no '--- SIG... ---' lines"}, SET(d.options.text.signals = false)},
+      {{0, "explain", "", kWhat, "where each filter matched, how it is probed, what was declined, and why"},
+       SET(d.options.explain = true)},
+      {{'p', "attach", "PID,...", kProcess, "attach to running processes"}, add_pids},
+      {{'f', "follow", "", kProcess, "follow children made by fork, vfork, clone"},
+       SET(d.options.follow = true)},
+      {{'u', "user", "USER", kProcess, "run the command as that user (name, uid or UID:GID)"},
+       SET(d.options.user = v)},
+      {{'F', "config", "PATHS", kArguments, "prototype files or folders, colon-separated"},
+       [](Draft& d, std::string_view, const std::string& v) {
+         for (std::string_view path : split(v, ':'))
+           if (!path.empty()) d.options.config.emplace_back(path);
+       }},
+      {{'A', "array-limit", "N", kArguments, "longest array printed (default 4)"},
+       SET(d.options.limits.array = number(o, v, 1'000'000))},
+      {{'s', "string-limit", "N", kArguments, "longest string printed (default 32)"},
+       SET(d.options.limits.string = number(o, v, 1'000'000))},
+      {{'c', "summary-only", "", kOutput, "no call lines; a table of counts and times at the end"},
+       SET(d.options.summary = true)},
+      {{'o', "output", "FILE", kOutput, "write there instead of stderr; '-' is stdout, '|command' a pipe"},
+       SET(d.options.output = v)},
+      {{0, "append", "", kOutput, "append to the -o file"}, SET(d.options.append = true)},
+      {{'a', "align", "N", kOutput, "column of return values"},
+       SET(d.options.text.align = static_cast<unsigned>(number(o, v, 1000)))},
+      {{'C', "demangle", "", kOutput, "demangled C++ names"}, SET(d.options.text.demangle = true)},
+      {{'i', "return-address", "", kOutput, "return address of each call"},
+       SET(d.options.text.return_address = true)},
+      {{'n', "indent", "N", kOutput, "N blanks for each level of call nesting"},
+       SET(d.options.text.indent = static_cast<unsigned>(number(o, v, 100)))},
+      {{'r', "relative", "", kOutput, "time since the line before"}, SET(d.relative = true)},
+      {{'t', "", "", kOutput, "clock time; -tt with microseconds, -ttt seconds since the epoch"},
+       SET(++d.clock)},
+      {{0, "time", "STYLE", kOutput, "clock, us, epoch or ns"}, set_time},
+      {{'T', "duration", "", kOutput, "duration of each call"}, SET(d.options.text.duration = true)},
+      {{'q', "quiet", "", kOutput, "fewer notices; -qq no exit lines either"}, SET(++d.options.quiet)},
+      {{0, "ready-fd", "N", kOther, "write one byte there when all is armed"},
+       SET(d.options.ready_fd = static_cast<int>(number(o, v, 1 << 20)))},
+      {{'D', "debug", "TOPIC", kOther, "rtrace's own log: all, or TOPIC[:LEVEL],..."}, set_debug},
+      {{'h', "help", "", kOther, "this text"}, SET(d.options.action = Options::Action::help)},
+      {{'V', "version", "", kOther, "the version"}, SET(d.options.action = Options::Action::version)},
+  };
+  return kRows;
+}
+#undef SET
+
+const Row* find_letter(char letter) {
+  for (const Row& row : rows())
+    if (row.info.letter == letter) return &row;
+  return nullptr;
+}
+
+const Row& find_long(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Row& row : rows()) {
+    if (!name.empty() && row.info.long_name == name) return row;
+    if (!row.info.long_name.empty()) names.emplace_back(row.info.long_name);
+  }
+  auto near = nearest_names(name, names, 1);
+  throw UsageError(
+      fmt::format("unknown option '--{}'{}", name,
+                  near.empty() ? "; see rtrace --help" : fmt::format("; did you mean --{}?", near[0])));
+}
+
+// The words of the command line, one after the other.
+class Words {
+ public:
+  explicit Words(const std::vector<std::string>& words) : words_(words) {}
+  bool done() const { return next_ == words_.size(); }
+  const std::string& peek() const { return words_[next_]; }
+  std::string take() { return words_[next_++]; }
+  std::string value_of(std::string_view option) {
+    if (done()) throw UsageError(fmt::format("{}: a value is missing; see rtrace --help", option));
+    return take();
+  }
+
+ private:
+  const std::vector<std::string>& words_;
+  size_t next_ = 0;
+};
+
+void parse_long(Draft& draft, Words& words) {
+  const std::string word = words.take();
+  const size_t equals = word.find('=');
+  const std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
+  const Row& row = find_long(name);
+  std::string value;
+  if (row.info.value.empty() && equals != std::string::npos)
+    throw UsageError(fmt::format("--{} takes no value", name));
+  if (!row.info.value.empty())
+    value = equals != std::string::npos ? word.substr(equals + 1) : words.value_of("--" + name);
+  row.apply(draft, "--" + name, value);
+}
+
+void parse_bundle(Draft& draft, Words& words) {
+  const std::string word = words.take();
+  for (size_t i = 1; i < word.size(); ++i) {
+    const std::string option = std::string("-") + word[i];
+    const Row* row = find_letter(word[i]);
+    if (row == nullptr) {
+      std::string in = word.size() > 2 ? fmt::format(" in '{}'", word) : "";
+      std::string hint = word.size() > 3 ? fmt::format("did you mean -{}?", word) : "see rtrace --help";
+      throw UsageError(fmt::format("unknown option '{}'{}; {}", option, in, hint));
+    }
+    if (row->info.value.empty()) {
+      row->apply(draft, option, "");
+      continue;
+    }
+    row->apply(draft, option, i + 1 < word.size() ? word.substr(i + 1) : words.value_of(option));
+    return;
+  }
+}
+
+plan::Request make_request(plan::Request::Kind kind, const std::string& text) {
+  using Kind = plan::Request::Kind;
+  const char letter = kind == Kind::call ? 'e' : kind == Kind::library ? 'l' : 'x';
+  plan::Request request;
+  request.kind = kind;
+  request.filter = kind == Kind::library ? plan::Filter::of_library(text) : plan::Filter::parse(text);
+  request.text = fmt::format("-{} {}", letter, text);
+  return request;
+}
+
+void settle_requests(Draft& draft) {
+  auto& all = draft.options.requests.all;
+  for (const auto& [kind, text] : draft.filters) all.push_back(make_request(kind, text));
+  if (!all.empty() || !draft.options.default_calls) return;
+  plan::Request request = make_request(plan::Request::Kind::call, "@MAIN");
+  request.hide_caller = true;
+  all.push_back(std::move(request));
+}
+
+void settle_time(Draft& draft) {
+  using sink::TimeStyle;
+  TimeStyle& style = draft.options.text.time;
+  if (draft.relative) style = TimeStyle::relative;
+  if (draft.clock == 1) style = TimeStyle::clock;
+  if (draft.clock == 2) style = TimeStyle::clock_us;
+  if (draft.clock > 2) style = TimeStyle::epoch_us;
+  if (draft.time_name == "clock") style = TimeStyle::clock;
+  if (draft.time_name == "us") style = TimeStyle::clock_us;
+  if (draft.time_name == "epoch") style = TimeStyle::epoch_us;
+  if (draft.time_name == "ns") style = TimeStyle::epoch_ns;
+}
+
+void settle(Draft& draft) {
+  Options& options = draft.options;
+  settle_requests(draft);
+  settle_time(draft);
+  if (options.action != Options::Action::trace) return;
+  if (options.command.empty() && options.pids.empty())
+    throw UsageError("nothing to trace: a command or -p PID is expected; see rtrace --help");
+  if (!options.user.empty() && options.command.empty())
+    throw UsageError(fmt::format("-u {}: it goes with a command to run", options.user));
+  if (options.requests.all.empty() && options.quiet == 0 && !options.default_calls)
+    throw UsageError("-L without -e, -l or -x leaves nothing to trace; see rtrace --help");
+  options.text.exits = options.quiet < 2;
+  options.text.always_pid = options.pids.size() + !options.command.empty() > 1;
+}
+
+}  // namespace
+
+Options parse_options(const std::vector<std::string>& arguments) {
+  Draft draft;
+  draft.options.text.align = default_align();
+  Words words(arguments);
+  while (!words.done()) {
+    const std::string& word = words.peek();
+    if (word.size() < 2 || word[0] != '-') break;
+    if (word == "--") {
+      words.take();
+      break;
+    }
+    if (word.starts_with("--"))
+      parse_long(draft, words);
+    else
+      parse_bundle(draft, words);
+  }
+  while (!words.done()) draft.options.command.push_back(words.take());
+  settle(draft);
+  return std::move(draft.options);
+}
+
+const std::vector<OptionInfo>& option_table() {
+  static const std::vector<OptionInfo> kTable = [] {
+    std::vector<OptionInfo> table;
+    for (const Row& row : rows()) table.push_back(row.info);
+    return table;
+  }();
+  return kTable;
+}
+
+unsigned default_align() {
+  unsigned width = 80;
+  const char* columns = getenv("COLUMNS");
+  auto given = columns != nullptr ? parse_number(columns) : std::nullopt;
+  winsize size{};
+  if (given && *given > 0 && *given < 10'000)
+    width = static_cast<unsigned>(*given);
+  else if ((ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0) &&
+           size.ws_col > 0)
+    width = size.ws_col;
+  return width * 5 / 8;
+}
+
+std::string help_text() {
+  std::string text =
+      "Usage: rtrace [options] [--] command [arg ...]\n"
+      "       rtrace [options] -p PID[,PID...] [[--] command [arg ...]]\n"
+      "Traces the library calls of a process.\n";
+  std::string_view group;
+  for (const OptionInfo& info : option_table()) {
+    if (info.help.empty()) continue;
+    if (info.group != group) text += fmt::format("{}:\n", group = info.group);
+    std::string names = info.letter != 0 ? fmt::format("-{}", info.letter) : "   ";
+    if (!info.long_name.empty())
+      names += fmt::format("{} --{}{}", info.letter != 0 ? "," : "", info.long_name,
+                           info.value.empty() ? "" : "=");
+    names += info.value;
+    text += fmt::format("  {:<24} {}\n", names, info.help);
+  }
+  text += "Filters are SYMBOL[@LIBRARY] with globs or /regex/, joined by + and -. See rtrace(1).\n";
+  return text;
+}
+
+std::string version_text() {
+  return "rtrace " RTRACE_VERSION "\n";
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,142 @@
+#include "rtrace/session/output_ring.h"
+
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace rtrace::session {
+namespace {
+
+// Of a frame: the length, with the channel in the top bit.
+using FrameHeader = uint32_t;
+constexpr FrameHeader kNoticeBit = FrameHeader{1} << 31;
+constexpr size_t kBatch = 128 << 10;
+// After a wake-up the reader waits this long for more, so that a busy trace costs it few system calls and the
+// engine no more than a wake-up each time.
+constexpr timespec kGather{0, 5'000'000};
+constexpr timespec kRetry{0, 1'000'000};
+constexpr int kPatience = 1000;  // retries without progress: a second
+
+void copy_out(const OutputRing& ring, uint64_t position, void* out, size_t size) {
+  const size_t at = position % OutputRing::kCapacity;
+  const size_t first = std::min<size_t>(size, OutputRing::kCapacity - at);
+  std::memcpy(out, ring.bytes + at, first);
+  std::memcpy(static_cast<char*>(out) + first, ring.bytes, size - first);
+}
+
+}  // namespace
+
+RingWriter::RingWriter(OutputRing& ring, int event_fd, OnFull on_full)
+    : ring_(ring), event_fd_(event_fd), on_full_(on_full) {}
+
+void RingWriter::copy_in(uint64_t position, const void* data, size_t size) {
+  const size_t at = position % OutputRing::kCapacity;
+  const size_t first = std::min<size_t>(size, OutputRing::kCapacity - at);
+  std::memcpy(ring_.bytes + at, data, first);
+  std::memcpy(ring_.bytes, static_cast<const char*>(data) + first, size - first);
+}
+
+void RingWriter::wake_reader() {
+  if (ring_.reader_waits.load() == 0 || ring_.reader_waits.exchange(0) == 0) return;
+  const uint64_t one = 1;
+  (void)!::write(event_fd_, &one, sizeof one);
+}
+
+bool RingWriter::wait_for_room(uint64_t size) {
+  uint64_t seen_tail = ring_.tail.load();
+  for (int idle = 0;;) {
+    const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
+    if (ring_.head.load(std::memory_order_relaxed) + size - tail <= OutputRing::kCapacity) return true;
+    if (reader_gone()) return false;
+    idle = tail == seen_tail ? idle + 1 : 0;
+    seen_tail = tail;
+    if (on_full_ == OnFull::block_a_while && idle > kPatience) return false;
+    wake_reader();
+    nanosleep(&kRetry, nullptr);
+  }
+}
+
+void RingWriter::put(Channel channel, std::string_view bytes) {
+  if (bytes.empty() || bytes.size() > OutputRing::kCapacity / 2) return;
+  const uint64_t size = sizeof(FrameHeader) + bytes.size();
+  const uint64_t head = ring_.head.load(std::memory_order_relaxed);
+  const bool room = head + size - ring_.tail.load(std::memory_order_acquire) <= OutputRing::kCapacity;
+  if (!room && !wait_for_room(size)) {
+    ++dropped_;
+    return;
+  }
+  const auto header = static_cast<FrameHeader>(bytes.size()) | (channel == Channel::notice ? kNoticeBit : 0);
+  copy_in(head, &header, sizeof header);
+  copy_in(head + sizeof header, bytes.data(), bytes.size());
+  ring_.head.store(head + size);  // seq_cst: ordered before the look at reader_waits
+  wake_reader();
+}
+
+uint64_t RingWriter::take_dropped() {
+  return std::exchange(dropped_, 0);
+}
+
+RingReader::RingReader(OutputRing& ring, int event_fd, Write write)
+    : ring_(ring), event_fd_(event_fd), write_(std::move(write)) {
+  batch_.reserve(kBatch);
+}
+
+// Frames of one channel in a row go out in one write. The tail moves only when they are out.
+bool RingReader::drain() {
+  uint64_t position = ring_.tail.load(std::memory_order_relaxed);
+  const uint64_t head = ring_.head.load(std::memory_order_acquire);
+  if (position == head) return false;
+  while (position != head) {
+    batch_.clear();
+    Channel channel = Channel::output;
+    while (position != head) {
+      FrameHeader header = 0;
+      copy_out(ring_, position, &header, sizeof header);
+      const Channel of_frame = (header & kNoticeBit) != 0 ? Channel::notice : Channel::output;
+      const size_t size = header & ~kNoticeBit;
+      if (!batch_.empty() && (of_frame != channel || batch_.size() + size > kBatch)) break;
+      channel = of_frame;
+      const size_t old = batch_.size();
+      batch_.resize(old + size);
+      copy_out(ring_, position + sizeof header, batch_.data() + old, size);
+      position += sizeof header + size;
+    }
+    const bool gone = ring_.reader_gone.load() != 0;
+    if (!(gone && channel == Channel::output) && !write_(channel, batch_)) ring_.reader_gone.store(1);
+    ring_.tail.store(position, std::memory_order_release);
+  }
+  return true;
+}
+
+void RingReader::wait() {
+  ring_.reader_waits.store(1);
+  if (ring_.head.load() == ring_.tail.load() && !stopping_) {
+    uint64_t count = 0;
+    (void)!::read(event_fd_, &count, sizeof count);
+  }
+  ring_.reader_waits.store(0);
+}
+
+void RingReader::run() {
+  for (;;) {
+    const bool stopping = stopping_;
+    if (drain()) {
+      if (!stopping) nanosleep(&kGather, nullptr);
+      continue;
+    }
+    if (stopping) return;
+    wait();
+  }
+}
+
+void RingReader::stop() {
+  stopping_ = true;
+  const uint64_t one = 1;
+  (void)!::write(event_fd_, &one, sizeof one);
+}
+
+}  // namespace rtrace::session

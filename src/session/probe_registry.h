@@ -1,0 +1,62 @@
+// The probes of a run: what the plan asked for, with the label and the decoder that a hit needs.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "reporter.h"
+#include "rtrace/decode/call_decoder.h"
+#include "rtrace/decode/record.h"
+#include "rtrace/plan/plan.h"
+#include "rtrace/proto/catalogue.h"
+#include "rtrace/session/options.h"
+
+namespace rtrace::session {
+
+// One function as it is shown. The same in every process and at every address where the plan finds it, so
+// that there are never more than there are names.
+struct Probe {
+  event::ProbeId id{};
+  decode::ProbeLabel label;
+  const decode::CallDecoder* decoder = nullptr;
+  bool only_from_caller = false, tail_jump = false, no_return = false;  // as in ProbePoint
+  std::vector<plan::RequestIndex> requests;
+  uint64_t hits = 0;
+};
+
+class ProbeRegistry {
+ public:
+  // Reads the -F files; throws Error where one cannot be read.
+  ProbeRegistry(const Options& options, Reporter& reporter);
+
+  // The probe of a point that has been armed.
+  Probe& add(const plan::ProbePoint& point);
+  Probe& at(event::ProbeId id) { return probes_[static_cast<size_t>(id)]; }
+
+  // What became of each request, over all processes.
+  struct RequestFate {
+    size_t armed = 0;
+    uint64_t hits = 0;
+    std::vector<plan::ProbePoint> samples;  // some of what was armed, for messages
+    std::vector<plan::Decline> declined;
+  };
+  const std::vector<RequestFate>& fates() const { return fates_; }
+  void hit(Probe& probe);
+  void declined(const plan::Decline& decline);
+
+ private:
+  const decode::CallDecoder* decoder_of(const plan::ProbePoint& point);
+
+  const Options& options_;
+  Reporter& reporter_;
+  proto::Catalogue catalogue_;
+  std::deque<Probe> probes_;
+  std::unordered_map<std::string, Probe*> by_key_;
+  std::unordered_map<std::string, std::unique_ptr<decode::CallDecoder>> decoders_;
+  std::vector<RequestFate> fates_;
+};
+
+}  // namespace rtrace::session

@@ -1,0 +1,54 @@
+#include "reporter.h"
+
+#include <ctime>
+
+#include "rtrace/sink/summary_sink.h"
+#include "rtrace/sink/text_sink.h"
+
+namespace rtrace::session {
+namespace {
+
+uint64_t nanoseconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+}  // namespace
+
+event::Timestamp timestamp() {
+  return {nanoseconds(CLOCK_REALTIME), nanoseconds(CLOCK_MONOTONIC)};
+}
+
+// On attach a reader that stalls must not freeze the process; a launched command waits for its reader as it
+// would for a full pipe.
+Reporter::Reporter(const Options& options, Shared& shared, int event_fd)
+    : options_(options),
+      writer_(shared.output, event_fd, options.pids.empty() ? OnFull::block : OnFull::block_a_while) {
+  if (options.summary)
+    sinks_.push_back(std::make_unique<sink::SummarySink>(shared.summary, options.text.demangle));
+  else
+    sinks_.push_back(std::make_unique<sink::TextSink>(writer_, options.text));
+}
+
+void Reporter::take(const decode::Record& record) {
+  for (auto& sink : sinks_) sink->take(record);
+  if (const uint64_t dropped = writer_.take_dropped()) {
+    const decode::Record lost{record.header, decode::Lost{dropped, "nobody was reading the output"}};
+    for (auto& sink : sinks_) sink->take(lost);
+  }
+}
+
+void Reporter::say(const std::string& line) {
+  writer_.notice("rtrace: " + line + "\n");
+}
+
+void Reporter::notice(const std::string& line) {
+  if (options_.quiet == 0) say(line);
+}
+
+void Reporter::finish() {
+  for (auto& sink : sinks_) sink->finish();
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,43 @@
+// Where records and rtrace's own words leave the engine.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rtrace/session/options.h"
+#include "rtrace/session/output_ring.h"
+#include "rtrace/session/shared_state.h"
+#include "rtrace/sink/sink.h"
+
+namespace rtrace::session {
+
+class Reporter {
+ public:
+  Reporter(const Options& options, Shared& shared, int event_fd);
+
+  void take(const decode::Record& record);
+  template <typename Body>
+  void take(event::TraceeId who, event::Timestamp time, Body body) {
+    take(decode::Record{{who, time}, std::move(body)});
+  }
+
+  // One line on the user's stderr, "rtrace: " before it.
+  void say(const std::string& line);
+  // The same, unless -q.
+  void notice(const std::string& line);
+
+  // Nobody reads the output any more: the trace should end.
+  bool reader_gone() const { return writer_.reader_gone(); }
+  void finish();
+
+ private:
+  const Options& options_;
+  RingWriter writer_;
+  std::vector<std::unique_ptr<sink::Sink>> sinks_;
+};
+
+// Both clocks, now.
+event::Timestamp timestamp();
+
+}  // namespace rtrace::session

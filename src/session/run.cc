@@ -1,0 +1,41 @@
+#include "rtrace/session/run.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "front_end.h"
+#include "rtrace/session/options.h"
+
+namespace rtrace::session {
+namespace {
+
+int print(const std::string& text) {
+  return ::write(STDOUT_FILENO, text.data(), text.size()) < 0 ? 1 : 0;
+}
+
+int fail(const std::string& message) {
+  const std::string text = "rtrace: " + message + "\n";
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
+  return 1;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) try {
+  const Options options = parse_options(std::vector<std::string>(argv + 1, argv + argc));
+  switch (options.action) {
+    case Options::Action::help:
+      return print(help_text());
+    case Options::Action::version:
+      return print(version_text());
+    case Options::Action::trace:
+      break;
+  }
+  return FrontEnd(options).run();
+} catch (const Error& error) {
+  return fail(error.what());
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,62 @@
+// What the engine knows of one traced process and of each of its tasks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "image.h"
+#include "rtrace/arch/vector_regs.h"
+#include "rtrace/event/call_stack.h"
+#include "rtrace/tracee/interrupted_syscall.h"
+
+namespace rtrace::session {
+
+struct Process {
+  pid_t pid = 0;
+  std::shared_ptr<Image>
+      image;  // nullptr before the launched command's exec, and where the image cannot be traced
+  // A child that shares its parent's memory (vfork, posix_spawn) and is not followed: it meets the parent's
+  // sites, passes them unseen, and is let go of at its exec.
+  bool silent = false;
+  bool launching = false;  // the command before its exec
+  bool attached = false;   // by -p
+  std::string name;        // for messages
+};
+
+// What a call needs at its return that only its entry knew.
+struct OpenCall {
+  arch::Regs entry;
+  std::vector<std::byte> stack;
+  std::vector<decode::Value> before;
+  std::optional<arch::VectorRegs> vectors;
+};
+
+struct Task {
+  event::TraceeId id;
+  Process* process = nullptr;
+  event::CallStack stack;
+  std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
+
+  bool interrupted = false;  // PTRACE_INTERRUPT is on its way; its stop is ours
+  bool listening = false;    // in a group-stop
+  std::optional<tracee::InterruptedSyscall> rewound;
+  // A signal took the thread out of a site's copy before the instruction had run: it will meet the site
+  // again, and that is no new call.
+  struct Place {
+    VirtAddr site;
+    VirtAddr sp;
+  };
+  std::optional<Place> replay;
+  // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at a probed entry with the
+  // same stack pointer, that object is the caller.
+  struct TailJump {
+    elf::ObjectId caller{};
+    VirtAddr sp;
+  };
+  std::optional<TailJump> tail_jump;
+};
+
+}  // namespace rtrace::session

@@ -1,0 +1,48 @@
+#include "rtrace/tracee/interrupted_syscall.h"
+
+#include <sys/syscall.h>
+
+#include <cerrno>
+
+namespace rtrace::tracee {
+namespace {
+
+// Kernel-internal results (include/linux/errno.h); user code never sees them, a tracer does.
+constexpr int64_t kRestartSys = 512, kRestartNoIntr = 513, kRestartNoHand = 514, kRestartBlock = 516;
+constexpr uint64_t kSyscallLength = 2;
+
+}  // namespace
+
+std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs) {
+  if (static_cast<int64_t>(regs.raw.orig_rax) < 0) return std::nullopt;  // not in a system call
+  const int64_t result = -static_cast<int64_t>(regs.raw.rax);
+  uint64_t number = regs.raw.orig_rax;
+  switch (result) {
+    case EINTR:  // epoll_wait and others give up on any interruption; they hold no state that a second call
+                 // would miss
+    case kRestartSys:
+    case kRestartNoIntr:
+    case kRestartNoHand:
+      break;
+    case kRestartBlock:
+      number = SYS_restart_syscall;
+      break;
+    default:
+      return std::nullopt;
+  }
+  InterruptedSyscall interrupted{regs.pc() - kSyscallLength, regs.raw.rax, regs.raw.orig_rax};
+  regs.set_pc(interrupted.instruction);
+  regs.raw.rax = number;
+  regs.raw.orig_rax = static_cast<uint64_t>(-1);
+  return interrupted;
+}
+
+bool undo_rewind(const InterruptedSyscall& interrupted, arch::Regs& regs) {
+  if (regs.pc() != interrupted.instruction) return false;
+  regs.set_pc(interrupted.instruction + kSyscallLength);
+  regs.raw.rax = interrupted.rax;
+  regs.raw.orig_rax = interrupted.orig_rax;
+  return true;
+}
+
+}  // namespace rtrace::tracee

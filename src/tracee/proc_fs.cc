@@ -1,0 +1,161 @@
+#include "rtrace/tracee/proc_fs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "rtrace/base/text.h"
+#include "rtrace/base/unique_fd.h"
+
+namespace rtrace::tracee {
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+
+template <typename T>
+bool parse_int(std::string_view word, T& out, int base) {
+  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), out, base);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+std::string_view next_word(std::string_view& line) {
+  size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
+  line.remove_prefix(begin);
+  size_t end = std::min(line.find_first_of(" \t"), line.size());
+  std::string_view word = line.substr(0, end);
+  line.remove_prefix(end);
+  return word;
+}
+
+// "00400000-00452000 r-xp 00000000 08:02 173521   /usr/bin/dbus-daemon"
+std::optional<MapsEntry> parse_maps_line(std::string_view line) {
+  MapsEntry entry;
+  std::string_view range = next_word(line);
+  size_t dash = range.find('-');
+  if (dash == std::string_view::npos || !parse_int(range.substr(0, dash), entry.range.begin.value, 16) ||
+      !parse_int(range.substr(dash + 1), entry.range.end.value, 16))
+    return std::nullopt;
+  std::string_view mode = next_word(line);
+  if (mode.size() != 4) return std::nullopt;
+  entry.readable = mode[0] == 'r';
+  entry.writable = mode[1] == 'w';
+  entry.executable = mode[2] == 'x';
+  entry.shared = mode[3] == 's';
+  if (!parse_int(next_word(line), entry.offset.value, 16)) return std::nullopt;
+  next_word(line);  // the device
+  if (!parse_int(next_word(line), entry.inode, 10)) return std::nullopt;
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  entry.deleted = entry.inode != 0 && line.ends_with(kDeleted);
+  if (entry.deleted) line.remove_suffix(kDeleted.size());
+  entry.path = line;
+  return entry;
+}
+
+void parse_status_line(std::string_view key, std::string_view rest, StatusFields& status) {
+  std::string_view value = next_word(rest);
+  if (key == "Name") status.name = value;
+  if (key == "State") status.state = value.empty() ? '?' : value[0];
+  if (key == "Tgid") parse_int(value, status.tgid, 10);
+  if (key == "PPid") parse_int(value, status.parent, 10);
+  if (key == "TracerPid") parse_int(value, status.tracer, 10);
+  if (key == "Uid") parse_int(value, status.uid, 10);
+  if (key == "Seccomp") parse_int(value, status.seccomp, 10);
+  if (key == "SigPnd") parse_int(value, status.pending, 16);
+  if (key == "ShdPnd") parse_int(value, status.shared_pending, 16);
+  if (key == "SigBlk") parse_int(value, status.blocked, 16);
+  if (key == "SigIgn") parse_int(value, status.ignored, 16);
+  if (key == "SigCgt") parse_int(value, status.caught, 16);
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  if (!fd) return text;
+  for (;;) {
+    size_t size = text.size();
+    size_t chunk = std::max<size_t>(4096, size);
+    text.resize(size + chunk);
+    ssize_t got = ::read(fd.get(), text.data() + size, chunk);
+    text.resize(size + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got <= 0) return text;
+  }
+}
+
+std::vector<MapsEntry> parse_maps(std::string_view text) {
+  std::vector<MapsEntry> entries;
+  for (std::string_view line : split(text, '\n'))
+    if (auto entry = parse_maps_line(line)) entries.push_back(std::move(*entry));
+  return entries;
+}
+
+std::vector<MapsEntry> read_maps(pid_t pid) {
+  return parse_maps(read_file(fmt::format("/proc/{}/maps", pid)));
+}
+
+const MapsEntry* find_mapping(const std::vector<MapsEntry>& maps, VirtAddr address) {
+  auto after =
+      std::upper_bound(maps.begin(), maps.end(), address,
+                       [](VirtAddr value, const MapsEntry& entry) { return value < entry.range.begin; });
+  if (after == maps.begin()) return nullptr;
+  --after;
+  return after->range.contains(address) ? &*after : nullptr;
+}
+
+std::optional<StatusFields> parse_status(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  StatusFields status;
+  bool has_memory = false;
+  for (std::string_view line : split(text, '\n')) {
+    size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    has_memory |= line.starts_with("VmSize:");
+    parse_status_line(line.substr(0, colon), line.substr(colon + 1), status);
+  }
+  status.kernel_thread = !has_memory && status.state != 'Z' && status.state != 'X';
+  return status;
+}
+
+std::optional<StatusFields> read_status(pid_t tid) {
+  return parse_status(read_file(fmt::format("/proc/{}/status", tid)));
+}
+
+Auxv parse_auxv(std::string_view bytes) {
+  Auxv auxv;
+  for (; bytes.size() >= 16; bytes.remove_prefix(16)) {
+    uint64_t pair[2];
+    std::memcpy(pair, bytes.data(), sizeof pair);
+    if (pair[0] == 0) break;
+    auxv[pair[0]] = pair[1];
+  }
+  return auxv;
+}
+
+Auxv read_auxv(pid_t pid) {
+  return parse_auxv(read_file(fmt::format("/proc/{}/auxv", pid)));
+}
+
+std::vector<pid_t> read_tasks(pid_t pid) {
+  std::vector<pid_t> tasks;
+  DIR* folder = opendir(fmt::format("/proc/{}/task", pid).c_str());
+  if (folder == nullptr) return tasks;
+  while (const dirent* entry = readdir(folder)) {
+    pid_t tid = 0;
+    if (parse_int(std::string_view(entry->d_name), tid, 10)) tasks.push_back(tid);
+  }
+  closedir(folder);
+  return tasks;
+}
+
+std::string read_comm(pid_t pid) {
+  std::string comm = read_file(fmt::format("/proc/{}/comm", pid));
+  if (comm.ends_with('\n')) comm.pop_back();
+  return comm;
+}
+
+}  // namespace rtrace::tracee

@@ -1,0 +1,179 @@
+#include "rtrace/tracee/remote_call.h"
+
+#include <cpuid.h>
+
+#include <algorithm>
+
+#include <csignal>
+#include <cstring>
+
+#include "rtrace/base/log.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::tracee {
+namespace {
+
+// Kernel struct sigcontext (arch/x86/include/uapi/asm/sigcontext.h), 64-bit.
+struct SigContext {
+  uint64_t r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip, flags;
+  uint16_t cs, gs, fs, ss;
+  uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
+};
+struct UContext {
+  uint64_t flags, link;
+  uint64_t stack_pointer;
+  int32_t stack_flags, padding;
+  uint64_t stack_size;
+  SigContext context;
+  uint64_t mask;
+};
+struct SignalFrame {
+  uint64_t return_address;  // popped by the handler's `ret` before rt_sigreturn; here it only takes the place
+  UContext ucontext;
+};
+static_assert(sizeof(SigContext) == 256);
+
+constexpr uint64_t kXstate = 1, kSigContextSs = 2, kStrictRestoreSs = 4;  // uc_flags
+constexpr uint32_t kMagic1 = 0x46505853, kMagic2 = 0x46505845;            // FP_XSTATE_MAGIC1, 2
+constexpr size_t kSoftwareBytes = 464, kXsaveHeader = 512, kXsaveMinimum = 576;
+constexpr uint64_t kTileConfig = 1 << 17, kTileData = 1 << 18;  // AMX: only of processes that asked for it
+constexpr size_t kBelowStack = 512;                             // the red zone, and room
+// ss_flags that no mode matches: restore_altstack() then leaves the alternate stack alone, and ptrace has no
+// way to ask what it is.
+constexpr int32_t kKeepAlternateStack = 3;
+
+struct SoftwareBytes {
+  uint32_t magic1, extended_size;
+  uint64_t features;
+  uint32_t state_size, padding[7];
+};
+
+template <typename T>
+T load(std::span<const std::byte> bytes, size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+// The end of the standard-format area that holds these features (Intel SDM vol. 1, 13.4.3).
+size_t xsave_size(uint64_t features) {
+  size_t size = kXsaveMinimum;
+  for (unsigned bit = 2; bit < 63; ++bit) {
+    if ((features >> bit & 1) == 0) continue;
+    unsigned length = 0, offset = 0, ecx = 0, edx = 0;
+    __cpuid_count(0xd, bit, length, offset, ecx, edx);
+    size = std::max(size, size_t{offset} + length);
+  }
+  return size;
+}
+
+SigContext context_of(const arch::Regs& regs) {
+  const auto& r = regs.raw;
+  SigContext c{};
+  c.r8 = r.r8, c.r9 = r.r9, c.r10 = r.r10, c.r11 = r.r11, c.r12 = r.r12, c.r13 = r.r13, c.r14 = r.r14,
+  c.r15 = r.r15;
+  c.di = r.rdi, c.si = r.rsi, c.bp = r.rbp, c.bx = r.rbx, c.dx = r.rdx, c.ax = r.rax, c.cx = r.rcx;
+  c.sp = r.rsp, c.ip = r.rip, c.flags = r.eflags;
+  c.cs = static_cast<uint16_t>(r.cs), c.ss = static_cast<uint16_t>(r.ss);
+  return c;
+}
+
+// The state as the kernel's own signal delivery would have laid it down, with the software bytes that make it
+// restore all of it.
+std::vector<std::byte> signal_xstate(std::span<const std::byte> xstate) {
+  // In the regset the first software bytes hold XCR0 (kernel: arch/x86/kernel/fpu/regset.c).
+  uint64_t features = load<uint64_t>(xstate, kSoftwareBytes);
+  const uint64_t in_use = load<uint64_t>(xstate, kXsaveHeader);
+  if ((in_use & kTileData) == 0) features &= ~(kTileConfig | kTileData);
+  const size_t size = std::max(kXsaveMinimum, std::min(xsave_size(features), xstate.size()));
+  std::vector<std::byte> area(size + sizeof kMagic2);
+  std::memcpy(area.data(), xstate.data(), size);
+  const SoftwareBytes software{
+      kMagic1, static_cast<uint32_t>(size + sizeof kMagic2), features, static_cast<uint32_t>(size), {}};
+  std::memcpy(area.data() + kSoftwareBytes, &software, sizeof software);
+  std::memcpy(area.data() + size, &kMagic2, sizeof kMagic2);
+  return area;
+}
+
+constexpr size_t kStateOffset =
+    (sizeof(SignalFrame) - 8 + 63) / 64 * 64 + 8;  // of the fpstate, a multiple of 64 from at = 64n - 8
+
+}  // namespace
+
+std::vector<std::byte> make_sigreturn_frame(VirtAddr at, const arch::Regs& regs, uint64_t signal_mask,
+                                            std::span<const std::byte> xstate) {
+  SignalFrame frame{};
+  frame.ucontext.flags = kSigContextSs | kStrictRestoreSs;
+  frame.ucontext.stack_flags = kKeepAlternateStack;
+  frame.ucontext.context = context_of(regs);
+  frame.ucontext.mask = signal_mask;
+  std::vector<std::byte> bytes(kStateOffset);
+  if (xstate.size() >= kXsaveMinimum) {
+    auto state = signal_xstate(xstate);
+    frame.ucontext.flags |= kXstate;
+    frame.ucontext.context.fpstate = at.value + kStateOffset;
+    bytes.insert(bytes.end(), state.begin(), state.end());
+  }
+  std::memcpy(bytes.data(), &frame, sizeof frame);
+  return bytes;
+}
+
+RemoteCall::RemoteCall(pid_t tid, const ProcessMemory& memory, VirtAddr gadget)
+    : tid_(tid), memory_(memory), gadget_(gadget) {}
+
+RemoteCall::~RemoteCall() {
+  if (!prepared_) return;
+  // A task that died in the meantime needs nothing.
+  (void)set_registers(tid_, saved_);
+  (void)set_signal_mask(tid_, saved_mask_);
+}
+
+bool RemoteCall::prepare() {
+  auto regs = registers(tid_);
+  auto mask = signal_mask(tid_);
+  auto state = extended_state(tid_);
+  if (!regs || !mask || !state) return false;
+  saved_ = *regs;
+  saved_mask_ = *mask;
+  const size_t size = kStateOffset + state->size() + sizeof kMagic2;
+  frame_ = VirtAddr{((regs->raw.rsp - kBelowStack - size) & ~uint64_t{63}) - 8};
+  auto frame = make_sigreturn_frame(frame_, saved_, saved_mask_, *state);
+  if (memory_.write(frame_, frame) != 0) return false;
+  // Nothing may run on this thread between the call and the return from it, our death included: the frame
+  // restores the mask.
+  if (set_signal_mask(tid_, ~uint64_t{0}) == Alive::gone) return false;
+  prepared_ = true;
+  return true;
+}
+
+bool RemoteCall::run_to_syscall_stop() {
+  // Stops for our own pending PTRACE_INTERRUPT, or for a SIGSTOP that cannot be blocked, may come first.
+  for (int attempt = 0; attempt < 16; ++attempt) {
+    if (resume_to_syscall(tid_) == Alive::gone) return false;
+    auto event = consume(tid_, Block::yes);
+    if (!event || event->status.is_end()) return false;
+    if (std::holds_alternative<SyscallStop>(classify(event->status))) return true;
+  }
+  return false;
+}
+
+std::optional<int64_t> RemoteCall::call(long number, std::initializer_list<uint64_t> arguments) {
+  if (failed_ || (!prepared_ && !prepare())) return std::nullopt;
+  arch::Regs regs = saved_;
+  regs.set_pc(gadget_);
+  regs.set_sp(frame_ + 8);  // rt_sigreturn looks one word below rsp
+  regs.raw.orig_rax = static_cast<uint64_t>(-1);
+  regs.raw.rax = static_cast<uint64_t>(number);
+  unsigned long long* const slots[] = {&regs.raw.rdi, &regs.raw.rsi, &regs.raw.rdx,
+                                       &regs.raw.r10, &regs.raw.r8,  &regs.raw.r9};
+  size_t index = 0;
+  for (uint64_t argument : arguments) *slots[index++] = argument;
+  failed_ = set_registers(tid_, regs) == Alive::gone || !run_to_syscall_stop() || !run_to_syscall_stop();
+  if (failed_) return std::nullopt;
+  auto after = registers(tid_);
+  if (!after) return std::nullopt;
+  RTRACE_LOG(tracee, 1, "remote call {} in {}: {:#x}", number, tid_, after->raw.rax);
+  return static_cast<int64_t>(after->raw.rax);
+}
+
+}  // namespace rtrace::tracee

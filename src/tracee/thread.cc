@@ -1,0 +1,148 @@
+#include "rtrace/tracee/thread.h"
+
+#include <elf.h>
+#include <poll.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include "rtrace/base/error.h"
+
+namespace rtrace::tracee {
+namespace {
+
+constexpr long kOptions = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
+                          PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
+
+// XSAVE areas grow with the CPU; 16 KiB holds AMX's tiles too.
+constexpr size_t kExtendedStateLimit = 16384;
+
+void* as_pointer(uint64_t value) {
+  return reinterpret_cast<void*>(value);
+}
+
+Alive request(__ptrace_request what, pid_t tid, void* address, void* data) {
+  if (ptrace(what, tid, address, data) == 0) return Alive::yes;
+  CHECK(errno == ESRCH || errno == EPERM || errno == EIO, "ptrace request {} of {}: errno {}",
+        static_cast<int>(what), tid, errno);
+  return Alive::gone;
+}
+
+std::optional<WaitEvent> wait_for(idtype_t type, pid_t tid, int flags, bool* no_children = nullptr) {
+  siginfo_t info{};
+  if (waitid(type, static_cast<id_t>(tid), &info, flags | WEXITED | WSTOPPED | __WALL) != 0) {
+    if (no_children != nullptr) *no_children = errno == ECHILD;
+    return std::nullopt;
+  }
+  if (info.si_pid == 0) return std::nullopt;
+  return WaitEvent{info.si_pid, {info.si_code, info.si_status}};
+}
+
+int flag(Block block) {
+  return block == Block::yes ? 0 : WNOHANG;
+}
+
+}  // namespace
+
+int seize(pid_t tid) {
+  return ptrace(PTRACE_SEIZE, tid, nullptr, as_pointer(static_cast<uint64_t>(kOptions))) == 0 ? 0 : errno;
+}
+
+Alive interrupt(pid_t tid) {
+  return request(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+}
+
+std::optional<arch::Regs> registers(pid_t tid) {
+  arch::Regs regs;
+  if (request(PTRACE_GETREGS, tid, nullptr, &regs.raw) == Alive::gone) return std::nullopt;
+  return regs;
+}
+
+Alive set_registers(pid_t tid, const arch::Regs& regs) {
+  return request(PTRACE_SETREGS, tid, nullptr, const_cast<user_regs_struct*>(&regs.raw));
+}
+
+Alive resume(pid_t tid, int signal) {
+  return request(PTRACE_CONT, tid, nullptr, as_pointer(static_cast<uint64_t>(signal)));
+}
+
+Alive resume_to_syscall(pid_t tid) {
+  return request(PTRACE_SYSCALL, tid, nullptr, nullptr);
+}
+Alive listen(pid_t tid) {
+  return request(PTRACE_LISTEN, tid, nullptr, nullptr);
+}
+
+Alive detach(pid_t tid, int signal) {
+  return request(PTRACE_DETACH, tid, nullptr, as_pointer(static_cast<uint64_t>(signal)));
+}
+
+std::optional<unsigned long> event_message(pid_t tid) {
+  unsigned long message = 0;
+  if (request(PTRACE_GETEVENTMSG, tid, nullptr, &message) == Alive::gone) return std::nullopt;
+  return message;
+}
+
+std::optional<siginfo_t> signal_info(pid_t tid) {
+  siginfo_t info{};
+  if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) != 0) return std::nullopt;
+  return info;
+}
+
+std::optional<uint64_t> signal_mask(pid_t tid) {
+  uint64_t mask = 0;
+  if (request(PTRACE_GETSIGMASK, tid, as_pointer(sizeof mask), &mask) == Alive::gone) return std::nullopt;
+  return mask;
+}
+
+Alive set_signal_mask(pid_t tid, uint64_t mask) {
+  return request(PTRACE_SETSIGMASK, tid, as_pointer(sizeof mask), &mask);
+}
+
+std::optional<arch::VectorRegs> vector_registers(pid_t tid) {
+  user_fpregs_struct image{};
+  if (request(PTRACE_GETFPREGS, tid, nullptr, &image) == Alive::gone) return std::nullopt;
+  return arch::VectorRegs::from(image);
+}
+
+std::optional<std::vector<std::byte>> extended_state(pid_t tid) {
+  std::vector<std::byte> state(kExtendedStateLimit);
+  iovec area{state.data(), state.size()};
+  if (ptrace(PTRACE_GETREGSET, tid, as_pointer(NT_X86_XSTATE), &area) != 0) return std::nullopt;
+  state.resize(area.iov_len);
+  return state;
+}
+
+PeekAnswer peek_any(Block block) {
+  PeekAnswer answer;
+  answer.event = wait_for(P_ALL, 0, WNOWAIT | flag(block), &answer.no_children);
+  return answer;
+}
+
+std::optional<WaitEvent> peek(pid_t tid) {
+  return wait_for(P_PID, tid, WNOWAIT | WNOHANG);
+}
+std::optional<WaitEvent> consume(pid_t tid, Block block) {
+  return wait_for(P_PID, tid, flag(block));
+}
+
+std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {
+  timespec start{};
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  for (unsigned round = 0;; ++round) {
+    if (auto event = consume(tid, Block::no)) return event;
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t passed = (now.tv_sec - start.tv_sec) * 1'000'000'000 + (now.tv_nsec - start.tv_nsec);
+    if (passed > int64_t{milliseconds} * 1'000'000) return std::nullopt;
+    // A stop usually comes within microseconds; yielding lets it happen on this core. Later the wait is for
+    // something slow.
+    const timespec pause{0, round < 20 ? 1'000 : 100'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+}  // namespace rtrace::tracee

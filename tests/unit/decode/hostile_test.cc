@@ -1,0 +1,76 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "rtrace/decode/call_decoder.h"
+#include "rtrace/proto/parser.h"
+
+namespace rtrace::decode {
+namespace {
+
+// Memory that has something everywhere, and pointers to more of it.
+class EndlessMemory : public Memory {
+ public:
+  size_t read(VirtAddr address, std::span<std::byte> out) const override {
+    for (size_t i = 0; i < out.size(); ++i) {
+      uint64_t at = address.value + i;
+      out[i] = std::byte{at % 8 == 2 ? uint8_t{0x20}
+                                     : static_cast<uint8_t>(at * 31 % 7 + (at % 8 < 2 ? at >> 4 : 0))};
+      if (at % 8 > 2) out[i] = std::byte{0};
+    }
+    bytes_ += out.size();
+    return out.size();
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  mutable size_t bytes_ = 0;
+};
+
+constexpr const char* kSeeds[] = {
+    "typedef n = struct;",
+    "typedef n = struct(int, n*, array(n*, 100)*, string[elt1]);",
+    "n f1(n*, array(struct(long, array(n*, zero)*), 1000000000)*, n**)",
+    "string f2(string[arg2], int, buffer[retval], +format)",
+    "int f3(enum[long](A=1,B=-5), flags(C=0x10), bitvec(array(int, 3)*), string(array(int, arg1)*))",
+    "struct(float, double, longdouble) f4(longdouble, struct(char, float), hex(struct(array(char, 16))))",
+};
+
+TEST(HostileInput, MutatedPrototypesAndEndlessMemoryGiveBoundedText) {
+  std::mt19937 random(20240607);
+  auto below = [&](size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random); };
+  const std::string letters = "()[]*,=;+ argeltzero0123456789hexstring\"\x1b\xff";
+  size_t decoded = 0;
+  for (int round = 0; round < 10000; ++round) {
+    std::string text;
+    for (const char* seed : kSeeds) {
+      std::string line = seed;
+      for (size_t n = below(4); n > 0 && round > 0; --n)
+        line[below(line.size())] = letters[below(letters.size())];
+      text += line + "\n";
+    }
+    proto::Diagnostics diagnostics;
+    for (const auto& [name, prototype] : proto::parse_conf(text, "t", {}, diagnostics).functions) {
+      CallDecoder decoder(prototype, {32, below(5)});
+      EndlessMemory memory;
+      arch::Regs regs;
+      regs.raw.rdi = below(1 << 20), regs.raw.rsi = random(), regs.raw.rdx = below(1 << 20),
+      regs.raw.rsp = 0x7ff8;
+      auto entered = decoder.enter(regs, memory);
+      auto returned = decoder.leave(regs, regs, memory, {});
+      ++decoded;
+      for (const Argument& argument : entered.arguments)
+        EXPECT_LE(to_text(argument.value).size(), 4099U) << text;
+      EXPECT_LE(to_text(returned.result).size(), 4099U);
+      EXPECT_LE(memory.bytes(), size_t{64} << 20) << text;
+    }
+  }
+  EXPECT_GT(decoded, 2000U);
+}
+
+}  // namespace
+}  // namespace rtrace::decode

@@ -175,10 +175,7 @@ bool Engine::launch() {
 }
 
 void Engine::tell_ready() {
-  if (std::exchange(ready_, true) || options_.ready_fd < 0) return;
-  const char byte = '\n';
-  (void)!::write(options_.ready_fd, &byte, 1);
-  ::close(options_.ready_fd);
+  if (!std::exchange(ready_, true) && options_.ready_fd >= 0) reporter_.ready();
 }
 
 }  // namespace rtrace::session

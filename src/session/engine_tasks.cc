@@ -114,12 +114,12 @@ void Engine::begin_child(pid_t tid) {
 void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
   const std::shared_ptr<Image> image = parent.process->image;
   const bool followed = options_.follow && !parent.process->silent;
-  reporter_.take(parent.id, timestamp(), decode::Forked{child});
   if (!followed && !shares_memory) {
     if (image != nullptr) let_go_of_fork(child, *image);
     (void)tracee::detach(child);
     return;
   }
+  if (followed) reporter_.take(parent.id, timestamp(), decode::Forked{child});
   Process& process = add_process(child);
   process.silent = !followed;
   process.image = shares_memory || image == nullptr ? image : image->clone_for(child);
@@ -178,7 +178,11 @@ void Engine::begin_image(Task& task) {
   process.image.reset();
   try {
     process.image = std::make_shared<Image>(pid, services_);
-    process.image->begin(task.id, [pid]() -> std::optional<pid_t> { return pid; });
+    // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its result.
+    process.image->begin(task.id, [pid, outside = false]() mutable -> std::optional<pid_t> {
+      outside = outside || tracee::leave_syscall(pid) == tracee::Alive::yes;
+      return outside ? std::optional(pid) : std::nullopt;
+    });
     last_objects_ = process.image->objects();
     last_name_ = process.name;
     if (!ready_ && process.image->armed() > 0) tell_ready();

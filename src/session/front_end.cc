@@ -1,5 +1,6 @@
 #include "front_end.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -55,6 +56,7 @@ void FrontEnd::start_engine() {
   if (engine_ < 0) throw Error::from_errno(errno, "fork");
   if (engine_ == 0) {
     close(ends[0]);
+    if (options_.ready_fd >= 0) close(options_.ready_fd);
     run_engine(options_, *shared_, {ends[1], event_fd_.get(), self});
     // _exit skips what only the front end may end: the output file and its pipe reader.
     _exit(0);
@@ -62,13 +64,14 @@ void FrontEnd::start_engine() {
   setpgid(engine_, engine_);
   close(ends[1]);
   engine_socket_.reset(ends[0]);
-  if (options_.ready_fd >= 0) close(options_.ready_fd);  // the engine's copy is the one that counts
 }
 
 void FrontEnd::start_writer() {
   reader_.emplace(shared_->output, event_fd_.get(), [this](Channel channel, std::string_view bytes) {
     if (channel == Channel::output) return output_.write(bytes);
-    (void)!::write(STDERR_FILENO, bytes.data(), bytes.size());
+    const int fd = channel == Channel::ready ? options_.ready_fd : STDERR_FILENO;
+    (void)!::write(fd, bytes.data(), bytes.size());
+    if (channel == Channel::ready) close(fd);
     return true;
   });
   writer_ = std::thread([this] { reader_->run(); });
@@ -192,6 +195,7 @@ int FrontEnd::exit_status() const {
 
 int FrontEnd::run() {
   ::signal(SIGPIPE, SIG_IGN);
+  if (options_.ready_fd >= 0) fcntl(options_.ready_fd, F_SETFD, FD_CLOEXEC);
   const sigset_t handled = handled_signals();
   sigprocmask(SIG_BLOCK, &handled, nullptr);
   start_engine();

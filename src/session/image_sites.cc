@@ -102,7 +102,7 @@ void Image::refuse(const plan::ProbePoint& point, const std::string& reason) {
   }
 }
 
-void Image::arm_point(const plan::ProbePoint& point) {
+void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room) {
   const std::string key = armed_key(point);
   if (armed_.contains(key)) return;
   if (const std::string reason = why_not_writable(point.address); !reason.empty())
@@ -110,7 +110,7 @@ void Image::arm_point(const plan::ProbePoint& point) {
   auto answer = space_->install(point.address, file_bytes(point.address));
   if (const auto* declined = std::get_if<mech::Declined>(&answer)) return refuse(point, declined->reason);
   if (const auto* busy = std::get_if<mech::Busy>(&answer))
-    return refuse(point, no_injection_.empty() ? busy->reason : no_injection_);
+    return refuse(point, no_room.empty() ? busy->reason : no_room);
   const Probe& probe = services_.registry.add(point);
   mech::BreakpointSite& site = *std::get<mech::Installed>(answer).site;
   site.probes.push_back({probe.id, point.caller_object});
@@ -129,8 +129,7 @@ void Image::arm(const plan::Objects& added, plan::Relocated relocated, const Nee
     const elf::LoadedObject* target = object(id);
     if (target == nullptr) continue;
     const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
-    if (!no_room.empty()) RTRACE_LOG(session, 1, "no room near {}: {}", target->path, no_room);
-    for (const plan::ProbePoint* point : points) arm_point(*point);
+    for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
   }
   bool pending = false;
   for (const plan::Decline& decline : plan.declined) {

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 
 #include "rtrace/base/log.h"
@@ -231,6 +233,8 @@ void settle(Draft& draft) {
     throw UsageError("nothing to trace: a command or -p PID is expected; see rtrace --help");
   if (!options.user.empty() && options.command.empty())
     throw UsageError(fmt::format("-u {}: it goes with a command to run", options.user));
+  for (const std::string& path : options.config)
+    if (access(path.c_str(), R_OK) != 0) throw UsageError(fmt::format("-F {}: {}", path, strerror(errno)));
   if (options.requests.all.empty() && options.quiet == 0 && !options.default_calls)
     throw UsageError("-L without -e, -l or -x leaves nothing to trace; see rtrace --help");
   options.text.exits = options.quiet < 2;

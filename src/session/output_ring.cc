@@ -11,9 +11,10 @@
 namespace rtrace::session {
 namespace {
 
-// Of a frame: the length, with the channel in the top bit.
+// Of a frame: the length, with the channel in the top two bits.
 using FrameHeader = uint32_t;
-constexpr FrameHeader kNoticeBit = FrameHeader{1} << 31;
+constexpr unsigned kChannelShift = 30;
+constexpr FrameHeader kLengthMask = (FrameHeader{1} << kChannelShift) - 1;
 constexpr size_t kBatch = 128 << 10;
 // After a wake-up the reader waits this long for more, so that a busy trace costs it few system calls and the
 // engine no more than a wake-up each time.
@@ -69,7 +70,8 @@ void RingWriter::put(Channel channel, std::string_view bytes) {
     ++dropped_;
     return;
   }
-  const auto header = static_cast<FrameHeader>(bytes.size()) | (channel == Channel::notice ? kNoticeBit : 0);
+  const auto header =
+      static_cast<FrameHeader>(bytes.size()) | static_cast<FrameHeader>(channel) << kChannelShift;
   copy_in(head, &header, sizeof header);
   copy_in(head + sizeof header, bytes.data(), bytes.size());
   ring_.head.store(head + size);  // seq_cst: ordered before the look at reader_waits
@@ -96,8 +98,8 @@ bool RingReader::drain() {
     while (position != head) {
       FrameHeader header = 0;
       copy_out(ring_, position, &header, sizeof header);
-      const Channel of_frame = (header & kNoticeBit) != 0 ? Channel::notice : Channel::output;
-      const size_t size = header & ~kNoticeBit;
+      const auto of_frame = static_cast<Channel>(header >> kChannelShift);
+      const size_t size = header & kLengthMask;
       if (!batch_.empty() && (of_frame != channel || batch_.size() + size > kBatch)) break;
       channel = of_frame;
       const size_t old = batch_.size();

@@ -27,6 +27,9 @@ class Reporter {
   // The same, unless -q.
   void notice(const std::string& line);
 
+  // All is armed, and all that was said about it has been printed: --ready-fd.
+  void ready() { writer_.ready(); }
+
   // Nobody reads the output any more: the trace should end.
   bool reader_gone() const { return writer_.reader_gone(); }
   void finish();

@@ -72,6 +72,13 @@ Alive resume(pid_t tid, int signal) {
 Alive resume_to_syscall(pid_t tid) {
   return request(PTRACE_SYSCALL, tid, nullptr, nullptr);
 }
+Alive leave_syscall(pid_t tid) {
+  if (resume_to_syscall(tid) == Alive::gone) return Alive::gone;
+  const auto event = consume(tid, Block::yes);
+  const bool at_end = event && std::holds_alternative<SyscallStop>(classify(event->status));
+  return at_end ? Alive::yes : Alive::gone;
+}
+
 Alive listen(pid_t tid) {
   return request(PTRACE_LISTEN, tid, nullptr, nullptr);
 }

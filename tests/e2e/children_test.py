@@ -10,7 +10,7 @@ def calls(result):
     """{pid: [(a, b)]} of the calls of add."""
     found = {}
     for line in result.lines:
-        match = re.match(r"(?:\[pid +(\d+)\] )?add@libfixture\.so\((\d+), (\d+)\)", line)
+        match = re.match(r"(?:\[pid +(\d+)\] )?add@libfixture\.so\((\d+), (\d+)(?:\)| <unfinished)", line)
         if match:
             found.setdefault(match.group(1), []).append((int(match.group(2)), int(match.group(3))))
     return found

@@ -13,7 +13,8 @@
 
 namespace rtrace::session {
 
-enum class Channel : uint8_t { output, notice };  // the trace; rtrace's own words, always to stderr
+// The trace; rtrace's own words, always to stderr; the byte for --ready-fd, behind all that was said before it.
+enum class Channel : uint8_t { output, notice, ready };
 
 struct OutputRing {
   static constexpr uint64_t kCapacity = uint64_t{64} << 20;
@@ -37,6 +38,7 @@ class RingWriter : public sink::Output {
   RingWriter(OutputRing& ring, int event_fd, OnFull on_full);
   void write(std::string_view bytes) override { put(Channel::output, bytes); }
   void notice(std::string_view line) { put(Channel::notice, line); }
+  void ready() { put(Channel::ready, "\n"); }
   bool reader_gone() const { return ring_.reader_gone.load(std::memory_order_relaxed) != 0; }
   // Frames that found no room since the last question.
   uint64_t take_dropped();

@@ -13,8 +13,8 @@ std::string Error::errno_text(int error_number) {
 }
 
 void check_failed(const char* file, int line, const char* expression, const std::string& detail) {
-  std::string text = fmt::format("rtrace: internal error at {}:{}: CHECK({}) failed{}{}\n", file, line, expression,
-                                 detail.empty() ? "" : ": ", detail);
+  std::string text = fmt::format("rtrace: internal error at {}:{}: CHECK({}) failed{}{}\n", file, line,
+                                 expression, detail.empty() ? "" : ": ", detail);
   (void)!::write(STDERR_FILENO, text.data(), text.size());
   std::abort();
 }

@@ -24,7 +24,9 @@ void configure_one(std::string_view word) {
     if (!number || *number > 9) throw Error::make("-D {}: the level is a number from 0 to 9", word);
     level = static_cast<int>(*number);
   } else if (parse_number(word)) {
-    levels.fill(*parse_number(word) == 0 ? 0 : 1);  // ltrace's octal mask: its bits name its own sources, so any bit is all
+    levels.fill(*parse_number(word) == 0
+                    ? 0
+                    : 1);  // ltrace's octal mask: its bits name its own sources, so any bit is all
     return;
   }
   bool known = name == "all";
@@ -38,8 +40,12 @@ void configure_one(std::string_view word) {
 
 }  // namespace
 
-int level(Topic topic) { return levels[static_cast<size_t>(topic)]; }
-void set_level(Topic topic, int level) { levels[static_cast<size_t>(topic)] = level; }
+int level(Topic topic) {
+  return levels[static_cast<size_t>(topic)];
+}
+void set_level(Topic topic, int level) {
+  levels[static_cast<size_t>(topic)] = level;
+}
 
 void configure(std::string_view topics) {
   for (std::string_view word : split(topics, ',')) configure_one(word);

@@ -16,7 +16,8 @@ std::optional<Memory::CString> Memory::read_c_string(VirtAddr address, size_t li
     // Never across a page border: what lies behind it may not be mapped, and must not fail what lies before.
     VirtAddr at = address + result.text.size();
     std::byte chunk[256];
-    size_t want = std::min({sizeof chunk, limit - result.text.size(), static_cast<size_t>(kPage - at.value % kPage)});
+    size_t want =
+        std::min({sizeof chunk, limit - result.text.size(), static_cast<size_t>(kPage - at.value % kPage)});
     size_t got = read(at, std::span(chunk, want));
     if (got == 0) break;
     any = true;
@@ -37,7 +38,9 @@ void BufferMemory::add(VirtAddr address, std::span<const std::byte> bytes) {
   pieces_[address].assign(bytes.begin(), bytes.end());
 }
 
-void BufferMemory::add(VirtAddr address, std::string_view bytes) { add(address, std::as_bytes(std::span(bytes))); }
+void BufferMemory::add(VirtAddr address, std::string_view bytes) {
+  add(address, std::as_bytes(std::span(bytes)));
+}
 
 size_t BufferMemory::read(VirtAddr address, std::span<std::byte> out) const {
   size_t done = 0;

@@ -85,7 +85,8 @@ size_t shared_words(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates, size_t count) {
+std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates,
+                                       size_t count) {
   struct Scored {
     size_t distance;
     const std::string* name;

@@ -1,4 +1,6 @@
 // What is said at the end about filters that found nothing, and probes that nothing met.
+#include <algorithm>
+
 #include "engine_core.h"
 
 namespace rtrace::session {
@@ -21,7 +23,7 @@ void Engine::about_request(size_t index) {
                                    decline.object.empty() ? "the main program" : decline.object,
                                    decline.reason));
     if (fate.declined.empty())
-      reporter_.notice(fmt::format("{}: {}", request.text, plan::explain_no_match(request, last_objects_)));
+      reporter_.notice(fmt::format("{}: {}", request.text, plan::explain_no_match(request, seen_objects_)));
     return;
   }
   if (fate.armed > 1) {
@@ -30,13 +32,22 @@ void Engine::about_request(size_t index) {
   }
   for (const auto& point : fate.samples) {
     std::string line = fmt::format("{} was armed in {} and never hit", point.name, where(point));
-    const std::string instead = plan::explain_never_hit(point, last_objects_);
+    const std::string instead = plan::explain_never_hit(point, seen_objects_);
     reporter_.notice(instead.empty() ? line : line + "; " + instead);
   }
 }
 
+void Engine::remember(const plan::Objects& objects) {
+  for (const auto& object : objects) {
+    const bool known = std::any_of(seen_objects_.begin(), seen_objects_.end(), [&](const auto& seen) {
+      return seen.file == object.file && seen.main_program == object.main_program;
+    });
+    if (!known) seen_objects_.push_back(object);
+  }
+}
+
 void Engine::closing_words() {
-  if (last_objects_.empty()) return;
+  if (seen_objects_.empty()) return;
   for (size_t index = 0; index < options_.requests.all.size(); ++index) about_request(index);
 }
 

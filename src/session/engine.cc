@@ -141,7 +141,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   if (site.initializer) image->on_initializer(address, need_stopped);
   if (site.rendezvous) {
     image->sync(Image::Moment::hook, task.id, need_stopped);
-    last_objects_ = image->objects();
+    remember(image->objects());
     if (task.process->pid == tid && !ready_ && image->armed() > 0) tell_ready();
   }
   // The object that holds the site may have been the one that went.

@@ -55,8 +55,7 @@ bool Engine::attach(pid_t pid) {
   }
   process.image = std::move(image);
   arm_attached(process);
-  last_objects_ = process.image->objects();
-  last_name_ = process.name;
+  remember(process.image->objects());
   announce(process);
   return true;
 }

@@ -72,6 +72,7 @@ class Engine {
   // --- closing.cc
   void closing_words();
   void about_request(size_t index);
+  void remember(const plan::Objects& objects);
 
   const Options& options_;
   Shared& shared_;
@@ -95,8 +96,8 @@ class Engine {
   std::map<pid_t, Birth> births_;
   uint32_t next_serial_ = 1;
   bool ready_ = false;
-  plan::Objects last_objects_;  // for the closing words
-  std::string last_name_;
+  plan::Objects
+      seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some
 };
 
 }  // namespace rtrace::session

@@ -178,13 +178,13 @@ void Engine::begin_image(Task& task) {
   process.image.reset();
   try {
     process.image = std::make_shared<Image>(pid, services_);
-    // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its result.
+    // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its
+    // result.
     process.image->begin(task.id, [pid, outside = false]() mutable -> std::optional<pid_t> {
       outside = outside || tracee::leave_syscall(pid) == tracee::Alive::yes;
       return outside ? std::optional(pid) : std::nullopt;
     });
-    last_objects_ = process.image->objects();
-    last_name_ = process.name;
+    remember(process.image->objects());
     if (!ready_ && process.image->armed() > 0) tell_ready();
   } catch (const Error& error) {
     reporter_.say(fmt::format("process {} ({}) runs on untraced: {}", pid, process.name, error.what()));

@@ -70,8 +70,8 @@ void RingWriter::put(Channel channel, std::string_view bytes) {
     ++dropped_;
     return;
   }
-  const auto header =
-      static_cast<FrameHeader>(bytes.size()) | static_cast<FrameHeader>(channel) << kChannelShift;
+  const auto header = static_cast<FrameHeader>(bytes.size()) | static_cast<FrameHeader>(channel)
+                                                                   << kChannelShift;
   copy_in(head, &header, sizeof header);
   copy_in(head + sizeof header, bytes.data(), bytes.size());
   ring_.head.store(head + size);  // seq_cst: ordered before the look at reader_waits

@@ -39,7 +39,9 @@ void Reporter::take(const decode::Record& record) {
   }
 }
 
+// Where both go to stderr an open call is closed first.
 void Reporter::say(const std::string& line) {
+  if (options_.output.empty()) finish();
   writer_.notice("rtrace: " + line + "\n");
 }
 

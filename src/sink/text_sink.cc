@@ -155,7 +155,8 @@ void TextSink::Impl::append_arguments(std::span<const decode::Argument> argument
     if (used() > options.render.max_line) break;
     if (separate) out += ", ";
     separate = true;
-    if (!append_bounded(argument.value, options.render.max_line - std::min(used(), options.render.max_line))) break;
+    if (!append_bounded(argument.value, options.render.max_line - std::min(used(), options.render.max_line)))
+      break;
   }
   rendered += out.size() - start;
 }

@@ -13,7 +13,8 @@
 
 namespace rtrace::session {
 
-// The trace; rtrace's own words, always to stderr; the byte for --ready-fd, behind all that was said before it.
+// The trace; rtrace's own words, always to stderr; the byte for --ready-fd, behind all that was said before
+// it.
 enum class Channel : uint8_t { output, notice, ready };
 
 struct OutputRing {

@@ -80,7 +80,8 @@ TEST(EmulationFor, TheRestRunsOutOfLine) {
 TEST(Emulation, OnlyWhatReadsNoMemoryIsRegistersOnly) {
   for (Kind kind : {Kind::skip, Kind::jump, Kind::add_to_sp, Kind::sub_from_sp})
     EXPECT_TRUE((Emulation{kind, 1, {}, 0}.registers_only()));
-  for (Kind kind : {Kind::jump_through, Kind::ret}) EXPECT_FALSE((Emulation{kind, 1, {}, 0}.registers_only()));
+  for (Kind kind : {Kind::jump_through, Kind::ret})
+    EXPECT_FALSE((Emulation{kind, 1, {}, 0}.registers_only()));
 }
 
 Regs standing_at(VirtAddr pc, VirtAddr sp) {

@@ -45,8 +45,8 @@ TEST_F(LogTest, AWordThatIsNoTopicIsNamed) {
 }
 
 TEST_F(LogTest, TheMessageListsTheTopics) {
-  EXPECT_THAT([] { configure("elf,mehc"); },
-              testing::ThrowsMessage<Error>(testing::AllOf(testing::HasSubstr("mehc"), testing::HasSubstr("mech"))));
+  EXPECT_THAT([] { configure("elf,mehc"); }, testing::ThrowsMessage<Error>(testing::AllOf(
+                                                 testing::HasSubstr("mehc"), testing::HasSubstr("mech"))));
 }
 
 TEST_F(LogTest, LinesOfATopicThatIsOffAreNotEvenFormatted) {

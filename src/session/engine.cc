@@ -9,6 +9,7 @@
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
+#include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
@@ -138,6 +139,11 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   task.rewound.reset();
   const NeedStopped need_stopped = stop_here(task, regs);
   if (observed) calls_.observe(task, site, regs, need_stopped);
+  if (!task.process->launching)
+    restore_trap_state(tid, task.process->trap, task.trap_blocked, image->space(), need_stopped);
+  if (site.signal_call != 0)
+    observe_signal_call(static_cast<SignalCall::Kind>(site.signal_call), regs, image->space().memory(),
+                        task.process->trap, task.trap_blocked);
   if (site.initializer) image->on_initializer(address, need_stopped);
   if (site.rendezvous) {
     image->sync(Image::Moment::hook, task.id, need_stopped);
@@ -165,6 +171,8 @@ void Engine::deliver(Task& task, int signal) {
     }
   }
   task.rewound.reset();
+  if (const auto mask = tracee::signal_mask(tid))
+    task.trap_blocked = (*mask & tracee::signal_bit(SIGTRAP)) != 0;
   if (!task.process->silent && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
   (void)tracee::resume(tid, signal);

@@ -43,6 +43,7 @@ bool Engine::attach(pid_t pid) {
   }
   Process& process = add_process(pid);
   process.attached = true;
+  process.trap = read_trap_disposition(pid);
   if (const int error_number = seize_all(process)) {
     reporter_.say(fmt::format("cannot attach to {}: {}", pid, why_seize_failed(pid, error_number)));
     detach({&process});

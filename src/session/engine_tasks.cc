@@ -22,6 +22,7 @@ Task& Engine::add_task(pid_t tid, Process& process) {
   task = std::make_unique<Task>();
   task->id = {process.pid, tid, next_serial_++};
   task->process = &process;
+  task->trap_blocked = reads_as_blocked(tid);
   if (!process.silent && tasks_.size() > 1) reporter_.take(task->id, timestamp(), decode::ThreadStarted{});
   return *task;
 }
@@ -122,6 +123,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
   if (followed) reporter_.take(parent.id, timestamp(), decode::Forked{child});
   Process& process = add_process(child);
   process.silent = !followed;
+  process.trap = parent.process->trap;
   process.image = shares_memory || image == nullptr ? image : image->clone_for(child);
   Task& task = add_task(child, process);
   if (followed && !shares_memory) {
@@ -176,6 +178,8 @@ void Engine::begin_image(Task& task) {
   process.launching = false;
   process.name = tracee::read_comm(pid);
   process.image.reset();
+  process.trap = read_trap_disposition(pid);  // ignored stays ignored, caught becomes the default (execve(2))
+  task.trap_blocked = reads_as_blocked(pid);
   try {
     process.image = std::make_shared<Image>(pid, services_);
     // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its

@@ -5,6 +5,7 @@
 #include "image.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
+#include "sigtrap.h"
 
 namespace rtrace::session {
 
@@ -131,6 +132,7 @@ void Image::arm(const plan::Objects& added, plan::Relocated relocated, const Nee
     const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
     for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
   }
+  for (const auto& object : added) watch_signal_calls(object, need_stopped);
   bool pending = false;
   for (const plan::Decline& decline : plan.declined) {
     pending |= decline.pending;
@@ -142,6 +144,21 @@ void Image::arm(const plan::Objects& added, plan::Relocated relocated, const Nee
   // What needs a GOT slot's value waits until the object has been relocated: its first initializer runs right
   // after.
   if (pending && relocated == plan::Relocated::no) watch_initializers(added, need_stopped);
+}
+
+// Only the C library changes signal state for others.
+void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
+  if (!object.file->find_exported("sigaction") || !object.file->find_exported("pthread_sigmask")) return;
+  for (const SignalCall& call : signal_calls()) {
+    const auto symbol = object.file->find_exported(call.name);
+    if (!symbol || symbol->ifunc) continue;
+    const VirtAddr address = object.at(symbol->address);
+    if (!why_not_writable(address).empty() || !provide_room(object.range(), 1, need_stopped).empty())
+      continue;
+    auto answer = space_->install(address, file_bytes(address));
+    if (auto* installed = std::get_if<mech::Installed>(&answer))
+      installed->site->signal_call = static_cast<uint8_t>(call.kind);
+  }
 }
 
 void Image::watch_initializers(const plan::Objects& added, const NeedStopped& need_stopped) {

@@ -11,6 +11,7 @@
 #include "rtrace/arch/vector_regs.h"
 #include "rtrace/event/call_stack.h"
 #include "rtrace/tracee/interrupted_syscall.h"
+#include "sigtrap.h"
 
 namespace rtrace::session {
 
@@ -21,6 +22,7 @@ struct Process {
   // A child that shares its parent's memory (vfork, posix_spawn) and is not followed: it meets the parent's
   // sites, passes them unseen, and is let go of at its exec.
   bool silent = false;
+  TrapDisposition trap;
   bool launching = false;  // the command before its exec
   bool attached = false;   // by -p
   std::string name;        // for messages
@@ -40,8 +42,9 @@ struct Task {
   event::CallStack stack;
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
 
-  bool interrupted = false;  // PTRACE_INTERRUPT is on its way; its stop is ours
-  bool listening = false;    // in a group-stop
+  bool trap_blocked = false;  // SIGTRAP is in the program's mask
+  bool interrupted = false;   // PTRACE_INTERRUPT is on its way; its stop is ours
+  bool listening = false;     // in a group-stop
   std::optional<tracee::InterruptedSyscall> rewound;
   // A signal took the thread out of a site's copy before the instruction had run: it will meet the site
   // again, and that is no new call.

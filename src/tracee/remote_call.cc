@@ -157,6 +157,11 @@ bool RemoteCall::run_to_syscall_stop() {
   return false;
 }
 
+std::optional<VirtAddr> RemoteCall::scratch(size_t size) {
+  if (failed_ || (!prepared_ && !prepare())) return std::nullopt;
+  return VirtAddr{(frame_.value - kBelowStack - size) & ~uint64_t{15}};
+}
+
 std::optional<int64_t> RemoteCall::call(long number, std::initializer_list<uint64_t> arguments) {
   if (failed_ || (!prepared_ && !prepare())) return std::nullopt;
   arch::Regs regs = saved_;

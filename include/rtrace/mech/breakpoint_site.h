@@ -33,6 +33,7 @@ struct BreakpointSite {
   std::vector<Owner> probes;  // owners: calls and entries, in the order they are shown
   bool return_site = false;   // owner: calls that return here
   bool rendezvous = false;    // owner: the dynamic linker's hook
+  uint8_t signal_call = 0;    // owner: a watch on the program's SIGTRAP state (the session's numbers)
   bool initializer = false;   // owner: an object's first initializer, passed once when it has been relocated
 };
 

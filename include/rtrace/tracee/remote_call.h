@@ -43,6 +43,9 @@ class RemoteCall {
   // make the call.
   std::optional<int64_t> call(long number, std::initializer_list<uint64_t> arguments);
 
+  // Stack below all that is in use, for what a call reads or writes; good as long as this object lives.
+  std::optional<VirtAddr> scratch(size_t size);
+
  private:
   bool prepare();
   bool run_to_syscall_stop();

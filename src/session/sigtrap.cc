@@ -1,0 +1,120 @@
+#include "sigtrap.h"
+
+#include <sys/syscall.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "rtrace/base/log.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/remote_call.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr uint64_t kTrapBit = tracee::signal_bit(SIGTRAP);
+constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
+
+TrapDisposition::Kind kind_of(uint64_t handler) {
+  if (handler == reinterpret_cast<uint64_t>(SIG_DFL)) return TrapDisposition::Kind::standard;
+  if (handler == reinterpret_cast<uint64_t>(SIG_IGN)) return TrapDisposition::Kind::ignored;
+  return TrapDisposition::Kind::caught;
+}
+
+void ask_for_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {
+  tracee::RemoteCall remote(tid, space.memory(), space.gadget());
+  const auto where = remote.scratch(sizeof(KernelAction));
+  if (!where || remote.call(SYS_rt_sigaction, {SIGTRAP, 0, where->value, kMaskSize}) != 0) return;
+  const auto action = space.memory().read_value<KernelAction>(*where);
+  if (!action) return;
+  disposition.action = *action;
+  disposition.action_known = kind_of((*action)[0]) == TrapDisposition::Kind::caught;
+}
+
+void set_action(pid_t tid, const KernelAction& action, mech::AddressSpace& space) {
+  tracee::RemoteCall remote(tid, space.memory(), space.gadget());
+  const auto where = remote.scratch(sizeof action);
+  if (!where || space.memory().write(*where, std::as_bytes(std::span(action))) != 0) return;
+  const auto answer = remote.call(SYS_rt_sigaction, {SIGTRAP, where->value, 0, kMaskSize});
+  RTRACE_LOG(session, 2, "SIGTRAP's disposition of {} put back: {}", tid, answer.value_or(-1));
+}
+
+}  // namespace
+
+const std::vector<SignalCall>& signal_calls() {
+  using Kind = SignalCall::Kind;
+  static const std::vector<SignalCall> kCalls = {
+      {"sigaction", Kind::sigaction}, {"signal", Kind::signal},    {"sysv_signal", Kind::signal},
+      {"sigset", Kind::signal},       {"sigignore", Kind::ignore}, {"pthread_sigmask", Kind::mask},
+      {"sigprocmask", Kind::mask},
+  };
+  return kCalls;
+}
+
+TrapDisposition read_trap_disposition(pid_t pid) {
+  TrapDisposition disposition;
+  const auto status = tracee::read_status(pid);
+  if (!status) return disposition;
+  if ((status->ignored & kTrapBit) != 0) disposition.kind = TrapDisposition::Kind::ignored;
+  if ((status->caught & kTrapBit) != 0) disposition.kind = TrapDisposition::Kind::caught;
+  return disposition;
+}
+
+bool reads_as_blocked(pid_t tid) {
+  const auto status = tracee::read_status(tid);
+  return status && (status->blocked & kTrapBit) != 0;
+}
+
+void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Memory& memory,
+                         TrapDisposition& disposition, bool& blocked) {
+  const uint64_t first = regs.integer_argument(0);
+  const uint64_t second = regs.integer_argument(1);
+  if (kind == SignalCall::Kind::mask) {
+    const auto set = second == 0 ? std::nullopt : memory.read_value<uint64_t>(VirtAddr{second});
+    if (!set) return;
+    const bool named = (*set & kTrapBit) != 0;
+    switch (static_cast<int>(first)) {
+      case SIG_BLOCK:
+        blocked |= named;
+        break;
+      case SIG_UNBLOCK:
+        blocked &= !named;
+        break;
+      case SIG_SETMASK:
+        blocked = named;
+        break;
+      default:
+        break;
+    }
+    return;
+  }
+  if (static_cast<int>(first) != SIGTRAP) return;
+  uint64_t handler = second;
+  if (kind == SignalCall::Kind::ignore) handler = reinterpret_cast<uint64_t>(SIG_IGN);
+  if (kind == SignalCall::Kind::sigaction) {
+    // The handler comes first in the C library's struct sigaction too.
+    const auto given = second == 0 ? std::nullopt : memory.read_value<uint64_t>(VirtAddr{second});
+    if (!given) return;
+    handler = *given;
+  }
+  disposition = {kind_of(handler), false, {}};
+}
+
+void restore_trap_state(pid_t tid, TrapDisposition& disposition, bool blocked, mech::AddressSpace& space,
+                        const NeedStopped& need_stopped) {
+  const bool ignored = disposition.kind == TrapDisposition::Kind::ignored;
+  const bool caught = disposition.kind == TrapDisposition::Kind::caught;
+  const bool taken_away = ignored || (caught && blocked);
+  // What was not taken away can be asked for, against the day when it is.
+  const bool ask = caught && !blocked && !disposition.action_known;
+  if ((taken_away || ask) && space.gadget() && need_stopped()) {
+    if (ask) ask_for_action(tid, disposition, space);
+    if (ignored) set_action(tid, {reinterpret_cast<uint64_t>(SIG_IGN), 0, 0, 0}, space);
+    if (caught && blocked && disposition.action_known) set_action(tid, disposition.action, space);
+  }
+  if (!blocked) return;
+  if (const auto mask = tracee::signal_mask(tid)) (void)tracee::set_signal_mask(tid, *mask | kTrapBit);
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,53 @@
+// The program's own SIGTRAP state, which each int3 of ours destroys where it is anything but the default.
+//
+// When an int3 hits and SIGTRAP is blocked or ignored, the kernel unblocks it, resets the disposition to
+// SIG_DFL and delivers (kernel/signal.c, force_sig_info_to_task), and at the stop the old state can no longer
+// be seen. So it is known before: from /proc at attach, exec and a thread's birth, from the mask at
+// signal-delivery-stops, and from the arguments of the calls that change it, which have internal sites. What
+// a raw system call changes is not seen.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "image.h"
+#include "rtrace/arch/regs.h"
+#include "rtrace/base/memory.h"
+
+namespace rtrace::session {
+
+// The kernel's struct sigaction: handler, flags, restorer, mask.
+using KernelAction = std::array<uint64_t, 4>;
+
+// Of a process (dispositions are its own, fork and vfork copy them).
+struct TrapDisposition {
+  enum class Kind : uint8_t { standard, ignored, caught };
+  Kind kind = Kind::standard;
+  bool action_known = false;
+  KernelAction action{};  // of `caught`, once it could be asked for
+};
+
+// How the functions of libc that change signal state take their arguments.
+struct SignalCall {
+  enum class Kind : uint8_t { none, sigaction, signal, ignore, mask };
+  std::string_view name;
+  Kind kind = Kind::none;
+};
+const std::vector<SignalCall>& signal_calls();
+
+// What /proc says.
+TrapDisposition read_trap_disposition(pid_t pid);
+bool reads_as_blocked(pid_t tid);
+
+// A thread of the process stands at the entry of such a call.
+void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Memory& memory,
+                         TrapDisposition& disposition, bool& blocked);
+
+// After a hit: puts back what the kernel took away. `need_stopped` as for remote calls.
+void restore_trap_state(pid_t tid, TrapDisposition& disposition, bool blocked, mech::AddressSpace& space,
+                        const NeedStopped& need_stopped);
+
+}  // namespace rtrace::session

@@ -56,8 +56,8 @@ std::optional<MapsEntry> parse_maps_line(std::string_view line) {
 }
 
 void parse_status_line(std::string_view key, std::string_view rest, StatusFields& status) {
+  if (key == "Name") status.name = rest.substr(std::min(rest.find_first_not_of('\t'), rest.size()));
   std::string_view value = next_word(rest);
-  if (key == "Name") status.name = value;
   if (key == "State") status.state = value.empty() ? '?' : value[0];
   if (key == "Tgid") parse_int(value, status.tgid, 10);
   if (key == "PPid") parse_int(value, status.parent, 10);

@@ -37,6 +37,7 @@ constexpr uint64_t kXstate = 1, kSigContextSs = 2, kStrictRestoreSs = 4;  // uc_
 constexpr uint32_t kMagic1 = 0x46505853, kMagic2 = 0x46505845;            // FP_XSTATE_MAGIC1, 2
 constexpr size_t kSoftwareBytes = 464, kXsaveHeader = 512, kXsaveMinimum = 576;
 constexpr uint64_t kTileConfig = 1 << 17, kTileData = 1 << 18;  // AMX: only of processes that asked for it
+constexpr uint64_t kRemoteReturn = 2;                           // in the gadget: behind its first `syscall`
 constexpr size_t kBelowStack = 512;                             // the red zone, and room
 // ss_flags that no mode matches: restore_altstack() then leaves the alternate stack alone, and ptrace has no
 // way to ask what it is.
@@ -123,9 +124,10 @@ RemoteCall::RemoteCall(pid_t tid, const ProcessMemory& memory, VirtAddr gadget)
 
 RemoteCall::~RemoteCall() {
   if (!prepared_) return;
-  // A task that died in the meantime needs nothing.
-  (void)set_registers(tid_, saved_);
+  // A task that died in the meantime needs nothing. The mask first: until the registers are its own again,
+  // our death sends the thread through rt_sigreturn, which restores both.
   (void)set_signal_mask(tid_, saved_mask_);
+  (void)set_registers(tid_, saved_);
 }
 
 bool RemoteCall::prepare() {
@@ -139,11 +141,20 @@ bool RemoteCall::prepare() {
   frame_ = VirtAddr{((regs->raw.rsp - kBelowStack - size) & ~uint64_t{63}) - 8};
   auto frame = make_sigreturn_frame(frame_, saved_, saved_mask_, *state);
   if (memory_.write(frame_, frame) != 0) return false;
-  // Nothing may run on this thread between the call and the return from it, our death included: the frame
-  // restores the mask.
-  if (set_signal_mask(tid_, ~uint64_t{0}) == Alive::gone) return false;
   prepared_ = true;
-  return true;
+  // First onto the way back: from then on our death, at whichever step, leads through rt_sigreturn. Then
+  // nothing else may run on this thread: a handler would overwrite what lies below the frame.
+  return set_registers(tid_, at_gadget(kRemoteReturn)) == Alive::yes &&
+         set_signal_mask(tid_, ~uint64_t{0}) == Alive::yes;
+}
+
+// The saved registers, but about to run the gadget from that offset on.
+arch::Regs RemoteCall::at_gadget(uint64_t offset) const {
+  arch::Regs regs = saved_;
+  regs.set_pc(gadget_ + offset);
+  regs.set_sp(frame_ + 8);  // rt_sigreturn looks one word below rsp
+  regs.raw.orig_rax = static_cast<uint64_t>(-1);
+  return regs;
 }
 
 bool RemoteCall::run_to_syscall_stop() {
@@ -164,10 +175,7 @@ std::optional<VirtAddr> RemoteCall::scratch(size_t size) {
 
 std::optional<int64_t> RemoteCall::call(long number, std::initializer_list<uint64_t> arguments) {
   if (failed_ || (!prepared_ && !prepare())) return std::nullopt;
-  arch::Regs regs = saved_;
-  regs.set_pc(gadget_);
-  regs.set_sp(frame_ + 8);  // rt_sigreturn looks one word below rsp
-  regs.raw.orig_rax = static_cast<uint64_t>(-1);
+  arch::Regs regs = at_gadget(0);
   regs.raw.rax = static_cast<uint64_t>(number);
   unsigned long long* const slots[] = {&regs.raw.rdi, &regs.raw.rsi, &regs.raw.rdx,
                                        &regs.raw.r10, &regs.raw.r8,  &regs.raw.r9};

@@ -48,6 +48,7 @@ class RemoteCall {
 
  private:
   bool prepare();
+  arch::Regs at_gadget(uint64_t offset) const;
   bool run_to_syscall_stop();
 
   pid_t tid_;

@@ -27,7 +27,7 @@ uint64_t distance(Range near, uint64_t begin, uint64_t size) {
 // Keeps the candidate that is nearest so far.
 struct Nearest {
   Range near;
-  uint64_t size;
+  uint64_t size = 0;
   std::optional<Range> best;
 
   void offer(uint64_t free_begin, uint64_t free_end) {

@@ -41,7 +41,7 @@ class ValueDecoder {
 
  private:
   struct Expansion {
-    const proto::Type* type;
+    const proto::Type* type = nullptr;
     Place place;
   };
   using Scalar = std::array<std::byte, 16>;

@@ -33,7 +33,7 @@ template <typename T>
 std::optional<T> load(Bytes bytes, uint64_t offset = 0) {
   static_assert(std::is_trivially_copyable_v<T>);
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
-  T value;
+  T value{};
   std::memcpy(&value, bytes.data() + offset, sizeof(T));
   return value;
 }
@@ -45,7 +45,7 @@ class Table {
   explicit Table(Bytes bytes) : bytes_(bytes) {}
   size_t size() const { return bytes_.size() / sizeof(T); }
   T operator[](size_t index) const {
-    T value;
+    T value{};
     std::memcpy(&value, bytes_.data() + index * sizeof(T), sizeof(T));
     return value;
   }

@@ -212,7 +212,7 @@ Pattern FilterReader::regex(size_t begin, size_t end) const {
 
 void FilterReader::library(Filter::Rule& rule) {
   if (at_ == text_.size() || is_sign(at_)) return;
-  if (rule.library.text().size() > 0) fail(at_ - 1, "a second '@'");
+  if (!rule.library.text().empty()) fail(at_ - 1, "a second '@'");
   if (is_quote(at_)) {
     rule.library = Pattern::literal(quoted());
     rule.library_is_path = rule.library.text().starts_with('/');

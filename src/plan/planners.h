@@ -15,7 +15,7 @@ struct Findings {
 // A request with its filter as it reads for the mapped objects.
 struct ActiveRequest {
   const Request& request;
-  RequestIndex index;
+  RequestIndex index = 0;
   Filter filter;
 };
 

@@ -26,14 +26,14 @@ class CallTracer {
 
  private:
   struct Entered {
-    Probe* probe;
-    event::CallId call;
-    unsigned depth;
+    Probe* probe = nullptr;
+    event::CallId call{};
+    unsigned depth = 0;
     VirtAddr return_address;
-    const std::string* unseen;                            // why the return cannot be seen, or nullptr
+    const std::string* unseen = nullptr;                  // why the return cannot be seen, or nullptr
     std::optional<decode::CallDecoder::Entered> decoded;  // already, because it needed the thread stopped
     std::optional<arch::VectorRegs> vectors;
-    Task* task;
+    Task* task = nullptr;
   };
   struct Returned {
     event::Frame frame;

@@ -24,7 +24,7 @@ class Memory {
   template <typename T>
   std::optional<T> read_value(VirtAddr address) const {
     static_assert(std::is_trivially_copyable_v<T>);
-    T value;
+    T value{};
     if (read(address, std::as_writable_bytes(std::span(&value, 1))) != sizeof(T)) return std::nullopt;
     return value;
   }

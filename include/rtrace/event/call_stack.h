@@ -85,7 +85,7 @@ class CallStack {
  private:
   struct Entry {
     Frame frame;
-    uint64_t age;  // counts up
+    uint64_t age = 0;  // counts up
   };
   struct IdentityHash {
     size_t operator()(const FrameIdentity& identity) const noexcept;

@@ -42,7 +42,7 @@ Plan make_plan(const Requests& requests, const Objects& objects, const Objects& 
 // The definition that a call from `caller` to `name` reaches by the dynamic linker's rule: first in link-map
 // order within the caller's namespace, the version respected. nullopt where no object defines it.
 struct Definition {
-  const elf::LoadedObject* object;
+  const elf::LoadedObject* object = nullptr;
   elf::Symbol symbol;
 };
 std::optional<Definition> resolve(const Objects& objects, const elf::LoadedObject& caller,

@@ -1,0 +1,185 @@
+#include "rtrace/session/output_ring.h"
+
+#include <gmock/gmock.h>
+#include <sys/eventfd.h>
+
+#include <thread>
+#include <utility>
+
+#include "rtrace/base/mapping.h"
+#include "rtrace/base/unique_fd.h"
+
+namespace rtrace::session {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+class OutputRingTest : public testing::Test {
+ protected:
+  OutputRing& ring() { return *reinterpret_cast<OutputRing*>(memory.data()); }
+  // Keeps what it is given; neighbours of one channel become one.
+  bool keep(Channel channel, std::string_view bytes) {
+    if (taken.empty() || taken.back().first != channel) taken.emplace_back(channel, "");
+    taken.back().second += bytes;
+    return true;
+  }
+  RingReader::Write keeping() {
+    return [this](Channel channel, std::string_view bytes) { return keep(channel, bytes); };
+  }
+  // Serves what the ring holds now.
+  void serve(RingReader& reader) {
+    reader.stop();
+    reader.run();
+  }
+  void fill(RingWriter& writer) {
+    const std::string frame(kMiB, 'f');
+    for (size_t i = 0; i + 1 < OutputRing::kCapacity / kMiB; ++i) writer.write(frame);
+    ASSERT_EQ(writer.take_dropped(), 0u);
+    ASSERT_LT(OutputRing::kCapacity - (ring().head - ring().tail), kMiB + 100 * sizeof(uint32_t));
+  }
+
+  Mapping memory = Mapping::shared(sizeof(OutputRing));
+  UniqueFd event{eventfd(0, EFD_CLOEXEC)};
+  std::vector<std::pair<Channel, std::string>> taken;
+};
+
+TEST_F(OutputRingTest, ChannelsKeepTheOrderInWhichTheyWereWritten) {
+  RingWriter writer(ring(), event.get(), OnFull::block);
+  writer.notice("attached\n");
+  writer.write("a(");
+  writer.write(") = 1\n");
+  writer.notice("lost\n");
+  writer.write("b()\n");
+  writer.ready();
+  writer.write("");
+  writer.write("c()\n");
+  RingReader reader(ring(), event.get(), keeping());
+  serve(reader);
+  EXPECT_THAT(taken, ElementsAre(Pair(Channel::notice, "attached\n"), Pair(Channel::output, "a() = 1\n"),
+                                 Pair(Channel::notice, "lost\n"), Pair(Channel::output, "b()\n"),
+                                 Pair(Channel::ready, "\n"), Pair(Channel::output, "c()\n")));
+}
+
+TEST_F(OutputRingTest, FramesOfOneChannelInARowGoOutTogether) {
+  RingWriter writer(ring(), event.get(), OnFull::block);
+  size_t writes = 0, bytes = 0;
+  for (int i = 0; i < 1000; ++i) writer.write("a line\n");
+  RingReader reader(ring(), event.get(), [&](Channel, std::string_view batch) {
+    ++writes;
+    bytes += batch.size();
+    return true;
+  });
+  serve(reader);
+  EXPECT_EQ(bytes, 7000u);
+  EXPECT_EQ(writes, 1u);
+}
+
+// What stands at a place of the stream, so that a byte out of place is seen.
+char letter(size_t position) {
+  return static_cast<char>('a' + position % 23 + position / 4096 % 3);
+}
+
+TEST_F(OutputRingTest, ManyTimesItsSizePassThroughUnchangedWhileTheReaderKeepsUpOrNot) {
+  constexpr size_t kTotal = 2 * OutputRing::kCapacity + 12345;
+  size_t received = 0, wrong = 0;
+  RingReader reader(ring(), event.get(), [&](Channel channel, std::string_view bytes) {
+    wrong += channel != Channel::output;
+    for (char byte : bytes) wrong += byte != letter(received++);
+    return true;
+  });
+  std::thread front_end([&] { reader.run(); });
+  RingWriter writer(ring(), event.get(), OnFull::block);
+  std::string frame;
+  for (size_t sent = 0, size = 1; sent < kTotal; sent += frame.size(), size = size * 7 % 99991 + 1) {
+    frame.clear();
+    for (size_t i = 0; i < std::min(size, kTotal - sent); ++i) frame += letter(sent + i);
+    writer.write(frame);
+  }
+  reader.stop();
+  front_end.join();
+  EXPECT_EQ(received, kTotal);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(writer.take_dropped(), 0u);
+}
+
+TEST_F(OutputRingTest, AReaderThatSleepsIsWokenByTheFirstFrame) {
+  std::atomic<size_t> received = 0;
+  RingReader reader(ring(), event.get(), [&](Channel, std::string_view bytes) {
+    received += bytes.size();
+    return true;
+  });
+  std::thread front_end([&] { reader.run(); });
+  RingWriter writer(ring(), event.get(), OnFull::block);
+  for (size_t i = 1; i <= 3; ++i) {
+    while (ring().reader_waits == 0) std::this_thread::yield();
+    writer.write("x");
+    while (received != i) std::this_thread::yield();
+  }
+  reader.stop();
+  front_end.join();
+}
+
+TEST_F(OutputRingTest, WhatWasWrittenBeforeTheStopIsStillServed) {
+  RingWriter writer(ring(), event.get(), OnFull::block);
+  for (int i = 0; i < 100; ++i) writer.write(std::string(10'000, 'x'));
+  RingReader reader(ring(), event.get(), keeping());
+  serve(reader);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0].second.size(), 1'000'000u);
+  EXPECT_EQ(ring().head, ring().tail);
+}
+
+TEST_F(OutputRingTest, AnEmptyRingStopsAtOnce) {
+  RingReader reader(ring(), event.get(), keeping());
+  serve(reader);
+  EXPECT_THAT(taken, IsEmpty());
+}
+
+TEST_F(OutputRingTest, WithNobodyLeftToReadOutputIsThrownAwayAndNoticesAreNot) {
+  RingWriter writer(ring(), event.get(), OnFull::block);
+  writer.write("one");
+  writer.notice("n1");
+  writer.write("two");
+  writer.notice("n2");
+  EXPECT_FALSE(writer.reader_gone());
+  std::vector<std::string> offered;
+  RingReader reader(ring(), event.get(), [&](Channel channel, std::string_view bytes) {
+    offered.emplace_back(bytes);
+    return channel != Channel::output;
+  });
+  serve(reader);
+  EXPECT_THAT(offered, ElementsAre("one", "n1", "n2"));
+  EXPECT_TRUE(writer.reader_gone());
+}
+
+TEST_F(OutputRingTest, AFullRingWithoutAReaderDoesNotHoldTheWriter) {
+  RingWriter writer(ring(), event.get(), OnFull::block);
+  fill(writer);
+  ring().reader_gone = 1;
+  writer.write(std::string(2 * kMiB, 'x'));
+  EXPECT_EQ(writer.take_dropped(), 1u);
+}
+
+TEST_F(OutputRingTest, AReaderThatTakesNothingForASecondCostsFramesWhichAreCounted) {
+  RingWriter writer(ring(), event.get(), OnFull::block_a_while);
+  fill(writer);
+  const uint64_t head = ring().head;
+  writer.write(std::string(2 * kMiB, 'x'));
+  EXPECT_EQ(ring().head, head) << "a frame is whole or not there";
+  writer.notice("small enough");
+  EXPECT_GT(ring().head, head);
+  EXPECT_EQ(writer.take_dropped(), 1u);
+  EXPECT_EQ(writer.take_dropped(), 0u);
+  RingReader reader(ring(), event.get(), keeping());
+  serve(reader);
+  ASSERT_EQ(taken.size(), 2u);
+  EXPECT_EQ(taken[0].second.size(), OutputRing::kCapacity - kMiB);
+  EXPECT_THAT(taken[1], Pair(Channel::notice, "small enough"));
+}
+
+}  // namespace
+}  // namespace rtrace::session

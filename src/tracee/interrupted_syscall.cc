@@ -15,7 +15,7 @@ constexpr uint64_t kSyscallLength = 2;
 
 std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs) {
   if (static_cast<int64_t>(regs.raw.orig_rax) < 0) return std::nullopt;  // not in a system call
-  const int64_t result = -static_cast<int64_t>(regs.raw.rax);
+  const auto result = static_cast<int64_t>(-regs.raw.rax);
   uint64_t number = regs.raw.orig_rax;
   switch (result) {
     case EINTR:  // epoll_wait and others give up on any interruption; they hold no state that a second call

@@ -206,7 +206,8 @@ TEST_F(AddressSpaceTest, NothingIsWrittenThatTheTableCannotHold) {
   ASSERT_EQ(make_room(), "");
   table.used = PatchTable::kCapacity;
   // The entry of the gadget's loan is free again.
-  ASSERT_NE(ledger.publish(1, VirtAddr{1}, {}, {}), PatchLedger::kNone);
+  const std::byte any{};
+  ASSERT_NE(ledger.publish(1, VirtAddr{1}, {&any, 1}, {&any, 1}), PatchLedger::kNone);
   EXPECT_THAT(reason_of(space->install(kTargets[0].address(), {})), HasSubstr("declined"));
   EXPECT_EQ(changed(space->memory()), std::nullopt);
 }

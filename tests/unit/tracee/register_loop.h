@@ -33,10 +33,11 @@ static_assert(offsetof(RegisterLoop, wide) == 4 && offsetof(RegisterLoop, spoilt
 extern "C" void rtrace_test_register_loop(RegisterLoop*);
 
 // r15 holds the argument; every other general register but rsp holds its number in this list plus 0x100; DF
-// is set. The loop itself changes nothing but the arithmetic flags.
+// is set. Weak, for each test that includes this brings one. The loop itself changes nothing but the
+// arithmetic flags.
 asm(R"(
   .pushsection .text
-  .globl rtrace_test_register_loop
+  .weak rtrace_test_register_loop
   .type rtrace_test_register_loop, @function
 rtrace_test_register_loop:
   push %rbx

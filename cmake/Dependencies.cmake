@@ -1,15 +1,12 @@
-# What rtrace links. libelf and Capstone come in statically and fmt as headers only: the dynamic linker's
+# What rtrace links. libelf and Capstone come in statically and fmt is compiled into base: the dynamic linker's
 # work on shared copies of them is most of what starting rtrace would cost.
-find_package(fmt REQUIRED)
+find_package(fmt REQUIRED)  # its headers; base/fmt_instances.cc is its library
 find_path(RTRACE_LIBELF_INCLUDE libelf.h REQUIRED)
 find_library(RTRACE_LIBELF libelf.a REQUIRED)
 find_library(RTRACE_ZLIB libz.a REQUIRED)
 find_library(RTRACE_ZSTD libzstd.a)
 find_library(RTRACE_CAPSTONE libcapstone.a REQUIRED)
 find_path(RTRACE_TOMLPP_INCLUDE toml++/toml.h REQUIRED)
-
-add_library(rtrace_dep_fmt INTERFACE)
-target_link_libraries(rtrace_dep_fmt INTERFACE fmt::fmt-header-only)
 
 add_library(rtrace_dep_elf INTERFACE)
 target_link_libraries(rtrace_dep_elf INTERFACE ${RTRACE_LIBELF} ${RTRACE_ZLIB})

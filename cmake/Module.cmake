@@ -4,7 +4,7 @@ function(rtrace_module name)
   cmake_parse_arguments(ARG "" "" "MODULES;DEPENDENCIES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/*.S)
   add_library(rtrace_${name} STATIC ${sources})
-  target_link_libraries(rtrace_${name} PUBLIC rtrace_options rtrace_dep_fmt)
+  target_link_libraries(rtrace_${name} PUBLIC rtrace_options)
   # fmt's headers are most of what compiling a small file costs.
   target_precompile_headers(rtrace_${name} PRIVATE <fmt/format.h> <algorithm> <functional> <map> <memory> <optional>
     <span> <string> <string_view> <unordered_map> <variant> <vector>)

@@ -1,0 +1,1 @@
+// Only the precompiled headers of this target matter; CMake wants a source with them.

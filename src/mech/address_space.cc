@@ -150,6 +150,7 @@ std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
   auto copy = std::make_unique<AddressSpace>(child, ledger_);
   copy->arena_ = arena_;
   copy->gadget_ = gadget_;
+  copy->frame_area_ = frame_area_;
   for (const auto& [address, site] : sites_) {
     auto twin = std::make_unique<BreakpointSite>(*site);
     twin->patch = ledger_.publish(child, address, one(site->saved), one(kInt3));

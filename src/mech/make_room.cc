@@ -15,6 +15,9 @@ namespace rtrace::mech {
 namespace {
 
 constexpr uint64_t kSmallestChunk = uint64_t{64} << 10;
+// The first chunk begins with the gadget and room for an rt_sigreturn frame with all vector state of today's
+// processors (AMX tiles included).
+constexpr uint64_t kFrameArea = uint64_t{16} << 10;
 
 uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -49,8 +52,8 @@ class BorrowedGadget {
 };
 
 std::optional<int64_t> remote_mmap(pid_t stopped, const tracee::ProcessMemory& memory, VirtAddr gadget,
-                                   Range where) {
-  tracee::RemoteCall remote(stopped, memory, gadget);
+                                   Range frame_area, Range where) {
+  tracee::RemoteCall remote(stopped, memory, gadget, frame_area);
   return remote.call(SYS_mmap, {where.begin.value, where.size(), PROT_READ | PROT_EXEC,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~uint64_t{0}, 0});
 }
@@ -60,7 +63,7 @@ std::optional<int64_t> remote_mmap(pid_t stopped, const tracee::ProcessMemory& m
 std::string AddressSpace::make_room(Range near, size_t sites, pid_t stopped,
                                     const std::vector<tracee::MapsEntry>& maps, Range slack) {
   // One more site's worth: return sites come with the first call.
-  const uint64_t size = (sites + 64) * arch::kMaxOutOfLine;
+  const uint64_t size = (sites + 64) * arch::kMaxOutOfLine + kFrameArea;
   if (has_room(near.begin, sites) && has_room(near.end, sites)) return {};
   return map_chunk(near, round_up(std::max(size, kSmallestChunk), arch::kPageSize), stopped, maps, slack);
 }
@@ -71,13 +74,13 @@ std::string AddressSpace::map_chunk(Range near, uint64_t size, pid_t stopped,
   if (!gap) return fmt::format("no free {} KiB within 2 GiB of it", size >> 10);
   std::optional<int64_t> answer;
   if (gadget_) {
-    answer = remote_mmap(stopped, memory_, gadget_, *gap);
+    answer = remote_mmap(stopped, memory_, gadget_, frame_area_, *gap);
   } else {
     if (slack.size() < tracee::kRemoteCallGadget.size())
       return "no slack behind any text segment to start from";
     BorrowedGadget borrowed(memory_, ledger_, pid(), slack.begin);
     if (!borrowed.usable()) return "its code cannot be written (/proc/PID/mem)";
-    answer = remote_mmap(stopped, memory_, slack.begin, *gap);
+    answer = remote_mmap(stopped, memory_, slack.begin, {}, *gap);
   }
   if (!answer) return "the thread could not make the system call";
   if (*answer < 0) return fmt::format("mmap in the process failed: {}", strerror(static_cast<int>(-*answer)));
@@ -86,7 +89,8 @@ std::string AddressSpace::map_chunk(Range near, uint64_t size, pid_t stopped,
     if (memory_.write(gap->begin, std::as_bytes(std::span(tracee::kRemoteCallGadget))) != 0)
       return "the new page cannot be written (/proc/PID/mem)";
     gadget_ = gap->begin;
-    used = CodeArena::kAlignment;
+    used = kFrameArea;
+    frame_area_ = {gap->begin + CodeArena::kAlignment, gap->begin + kFrameArea};
   }
   arena_.add(*gap, used);
   RTRACE_LOG(mech, 1, "copies of {} at {}-{}", pid(), gap->begin, gap->end);
@@ -105,6 +109,7 @@ std::string AddressSpace::unmap_copies(pid_t stopped, Range slack) {
   }
   arena_ = {};
   gadget_ = {};
+  frame_area_ = {};
   return {};
 }
 

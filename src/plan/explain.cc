@@ -162,8 +162,9 @@ class NoMatch {
 
   void explain_call(const Filter::Rule& rule, std::vector<std::string>& clauses) const {
     const std::string& name = rule.symbol.text();
-    std::string callers = matching_.size() == 1 ? matching_[0]->name() + " calls no"
-                                                : fmt::format("none of {} objects calls a", matching_.size());
+    std::string callers = matching_.size() == 1
+                              ? matching_[0]->name() + " calls no"
+                              : fmt::format("none of {} objects calls an", matching_.size());
     if (!rule.symbol.literal_name()) {
       std::string what = rule.symbol.matches_everything() ? "" : " that matches " + name;
       clauses.push_back(fmt::format("{} imported function{}", callers, what));

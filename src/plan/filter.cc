@@ -62,7 +62,13 @@ FilterError::FilterError(std::string_view filter, size_t position, const std::st
 bool library_matches(const Filter::Rule& rule, const ObjectNames& object) {
   if (rule.library_is_main) return object.main_program;
   if (rule.library.matches_everything()) return true;
-  if (rule.library_is_path) return rule.library.matches(without_deleted(object.path));
+  if (rule.library_is_path) {
+    const std::string_view path = without_deleted(object.path);
+    // Where /lib is a link to /usr/lib, ldd and people still name the one, and the kernel the other.
+    const bool merged =
+        path.starts_with("/usr/lib") || path.starts_with("/usr/bin") || path.starts_with("/usr/sbin");
+    return rule.library.matches(path) || (merged && rule.library.matches(path.substr(4)));
+  }
   auto names = object.all();
   return std::any_of(names.begin(), names.end(),
                      [&](const std::string& name) { return rule.library.matches(name); });

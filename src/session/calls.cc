@@ -139,6 +139,11 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
     return;
   }
   if (!counts(task, probe, site, owner, return_address)) return;
+  const event::Frame* top = task.stack.top();
+  if (top != nullptr && top->probe == probe.id &&
+      top->identity == event::FrameIdentity::at_entry(regs_, return_address) &&
+      task.process->image->branches_to_entry(site.address))
+    return;
   services_.registry.hit(probe);
   static const std::string kPart = "a .cold part is jumped to and has no return of its own";
   Entered entered{&probe,

@@ -109,8 +109,9 @@ void Engine::handle(const tracee::WaitEvent& event) {
 NeedStopped Engine::stop_here(Task& task, const arch::Regs& at) {
   return [this, &task, at, held = false]() mutable -> std::optional<pid_t> {
     if (held) return task.id.tid;
+    if (tracee::has_seccomp(task.id.tid)) return std::nullopt;
     if (tracee::set_registers(task.id.tid, at) == tracee::Alive::gone) return std::nullopt;
-    if (!tracee::consume(task.id.tid, tracee::Block::no)) return std::nullopt;
+    (void)tracee::consume(task.id.tid, tracee::Block::no);  // or it was consumed already
     queue_.forget(task.id.tid);
     held = true;
     return task.id.tid;
@@ -129,13 +130,25 @@ void Engine::on(Task& task, tracee::Trap) {
   deliver(task, SIGTRAP);
 }
 
+// Whether the site is met again after a signal handler. Places that the stack has left behind (siglongjmp)
+// are forgotten.
+static bool take_replay(Task& task, VirtAddr site, VirtAddr sp) {
+  auto& replays = task.replays;
+  // Far above is another stack: a handler's own (sigaltstack) says nothing about the one it interrupted.
+  constexpr uint64_t kSameStack = uint64_t{8} << 20;
+  while (!replays.empty() && replays.back().sp < sp && sp - replays.back().sp < kSameStack)
+    replays.pop_back();
+  if (replays.empty() || replays.back().site != site || replays.back().sp != sp) return false;
+  replays.pop_back();
+  return true;
+}
+
 void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const pid_t tid = task.id.tid;
   const std::shared_ptr<Image> image = task.process->image;
   const VirtAddr address = site.address;
-  const bool replayed = task.replay && task.replay->site == address && task.replay->sp == regs.sp();
+  const bool replayed = take_replay(task, address, regs.sp());
   const bool observed = !task.process->silent && !replayed && (site.return_site || !site.probes.empty());
-  task.replay.reset();
   task.rewound.reset();
   const NeedStopped need_stopped = stop_here(task, regs);
   if (observed) calls_.observe(task, site, regs, need_stopped);
@@ -165,14 +178,13 @@ void Engine::deliver(Task& task, int signal) {
       const auto translation = image->space().to_program(*regs);
       bool changed = translation.changed;
       if (translation.replayed != nullptr)
-        task.replay = Task::Place{translation.replayed->address, regs->sp()};
+        task.replays.push_back({translation.replayed->address, regs->sp()});
       if (task.rewound) changed |= tracee::undo_rewind(*task.rewound, *regs);
       if (changed) (void)tracee::set_registers(tid, *regs);
     }
   }
   task.rewound.reset();
-  if (const auto mask = tracee::signal_mask(tid))
-    task.trap_blocked = (*mask & tracee::signal_bit(SIGTRAP)) != 0;
+  if (const auto mask = tracee::signal_mask(tid)) task.trap_blocked = trap_blocked_in(*mask);
   if (!task.process->silent && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
   (void)tracee::resume(tid, signal);

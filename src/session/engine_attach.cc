@@ -14,6 +14,7 @@
 namespace rtrace::session {
 namespace {
 
+constexpr int kAttempts = 50;
 constexpr unsigned kHoldWait = 20;  // ms that the process may go on before another thread is asked
 
 std::string counted(size_t count, std::string_view what) {
@@ -46,12 +47,12 @@ bool Engine::attach(pid_t pid) {
   process.trap = read_trap_disposition(pid);
   if (const int error_number = seize_all(process)) {
     reporter_.say(fmt::format("cannot attach to {}: {}", pid, why_seize_failed(pid, error_number)));
-    detach({&process});
+    detach({pid});
     return false;
   }
   if (image == nullptr) {
     reporter_.say(fmt::format("cannot attach to {} ({}): {}", pid, process.name, no_image));
-    detach({&process});
+    detach({pid});
     return false;
   }
   process.image = std::move(image);
@@ -74,7 +75,7 @@ int Engine::seize_all(Process& process) {
           tracee::read_status(tid).value_or(tracee::StatusFields{}).tracer == getpid())
         continue;
       if (error_number != 0) return error_number;
-      add_task(tid, process);
+      add_task(tid, process).trap_blocked = read_trap_blocked(tid);
       found = true;
     }
   }
@@ -88,27 +89,37 @@ std::optional<pid_t> Engine::hold_one(Process& process) {
     if (task->process == &process) candidates.push_back(tid);
   std::sort(candidates.begin(), candidates.end(),
             [&](pid_t a, pid_t b) { return (a == process.pid) > (b == process.pid); });
-  for (pid_t tid : candidates) {
-    Task& task = *tasks_.at(tid);
-    if (tracee::interrupt(tid) == tracee::Alive::gone) continue;
+  for (pid_t tid : candidates)
+    if (hold(tid)) return tid;
+  return std::nullopt;
+}
+
+// Stops one thread. Any other stop of it clears our interrupt (kernel/signal.c, ptrace_stop), so that is
+// asked for again.
+bool Engine::hold(pid_t tid) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    auto found = tasks_.find(tid);
+    if (found == tasks_.end() || tracee::has_seccomp(tid) || tracee::interrupt(tid) == tracee::Alive::gone)
+      return false;
+    Task& task = *found->second;
     task.interrupted = true;
     const auto event = tracee::consume_within(tid, kHoldWait);
-    if (!event) continue;
+    if (!event) return false;
     const auto stop = tracee::classify(event->status);
     const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);
     if (!group_stop && !std::holds_alternative<tracee::Interrupted>(stop)) {
-      handle(*event);  // something of its own; our interrupt comes later and is passed
+      task.interrupted = false;
+      handle(*event);
       continue;
     }
     task.interrupted = false;
     task.listening = group_stop;
     auto regs = tracee::registers(tid);
-    if (!regs) continue;
+    if (!regs) return false;
     task.rewound = tracee::rewind_interrupted_syscall(*regs);
-    if (task.rewound && tracee::set_registers(tid, *regs) == tracee::Alive::gone) continue;
-    return tid;
+    return !task.rewound || tracee::set_registers(tid, *regs) == tracee::Alive::yes;
   }
-  return std::nullopt;
+  return false;
 }
 
 // Ends a stop that we asked for.
@@ -136,6 +147,8 @@ void Engine::arm_attached(Process& process) {
   const event::TraceeId who = tasks_.contains(process.pid) ? tasks_.at(process.pid)->id
                                                            : event::TraceeId{process.pid, process.pid, 0};
   process.image->sync(Image::Moment::attach, who, need_stopped);
+  if (process.trap.kind == TrapDisposition::Kind::caught && need_stopped() && process.image->space().gadget())
+    learn_trap_action(*held, process.trap, process.image->space());
   if (!held) return;
   Task& task = *tasks_.at(*held);
   if (!task.listening) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -43,6 +44,8 @@ class Engine {
   Process& add_process(pid_t pid);
   void on_unknown(const tracee::WaitEvent& event);
   void begin_child(pid_t tid);
+  void begin_orphans(Process& parent);
+  void begin_orphan(pid_t child, const std::shared_ptr<Image>& image);
   void begin_new_process(pid_t child, Task& parent, bool shares_memory);
   void let_go_of_fork(pid_t child, Image& parent_image);
   void begin_image(Task& task);
@@ -56,6 +59,7 @@ class Engine {
   int seize_all(Process& process);
   void arm_attached(Process& process);
   std::optional<pid_t> hold_one(Process& process);
+  bool hold(pid_t tid);
   void let_run(Task& task);
   bool launch();
   void tell_ready();
@@ -63,11 +67,13 @@ class Engine {
 
   // --- engine_detach.cc
   void detach_all();
-  void detach(const std::vector<Process*>& processes);
-  bool stop_all(const std::vector<Process*>& processes, std::map<pid_t, int>& stopped);
+  void detach(std::set<pid_t> pids);
+  bool stop_all(std::set<pid_t>& pids, std::map<pid_t, int>& stopped);
   bool stopped_for_detach(const tracee::WaitEvent& event, int& signal);
-  void drain_trap(Task& task, Image& image);
+  void collect_births();
+  void drain_trap(pid_t tid, Image& image, int& signal);
   void settle_registers(Task& task, Image& image);
+  void clean_image(Image& image, const std::map<pid_t, int>& stopped, bool all_stopped);
 
   // --- closing.cc
   void closing_words();
@@ -92,8 +98,11 @@ class Engine {
     bool stopped = false;
     tracee::NewTask::Kind kind = tracee::NewTask::Kind::clone;
     bool shares_memory = false;
+    pid_t parent_process = 0;  // by /proc, when the child's stop was seen
   };
   std::map<pid_t, Birth> births_;
+  // Images of processes that ended while a fork child of theirs had not told of itself yet: the newest last.
+  std::vector<std::shared_ptr<Image>> last_images_;
   uint32_t next_serial_ = 1;
   bool ready_ = false;
   plan::Objects

@@ -1,7 +1,6 @@
 // Letting go: every process runs on as if nothing had been.
 #include <algorithm>
 #include <cerrno>
-#include <set>
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
@@ -11,8 +10,8 @@
 namespace rtrace::session {
 namespace {
 
-constexpr unsigned kPatience = 2000;   // ms for all tasks together; one in an uninterruptible sleep may take
-                                       // longer and is left to the kernel
+// ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
+constexpr unsigned kPatience = 2000;
 constexpr unsigned kDrainWait = 1000;  // ms for a signal that is pending already
 
 uint64_t milliseconds() {
@@ -21,28 +20,38 @@ uint64_t milliseconds() {
 
 }  // namespace
 
-// Stops and lets go of the tasks of these processes. Fork children that appear meanwhile are cleaned and
-// freed like any other.
 void Engine::detach_all() {
-  std::vector<Process*> all;
-  for (auto& [pid, process] : processes_) all.push_back(process.get());
-  detach(all);
+  std::set<pid_t> all;
+  for (auto& [pid, process] : processes_) all.insert(pid);
+  detach(std::move(all));
 }
 
-bool Engine::stop_all(const std::vector<Process*>& processes, std::map<pid_t, int>& stopped) {
+// First stops of children whose birth is being told. Those that may go are cleaned and gone after this; the
+// others are tasks like any.
+void Engine::collect_births() {
+  std::vector<pid_t> unseen;
+  for (const auto& [tid, birth] : births_)
+    if (!birth.stopped) unseen.push_back(tid);
+  for (pid_t tid : unseen)
+    if (const auto event = tracee::consume_within(tid, 1)) on_unknown(*event);
+}
+
+// Stops every task of these processes, and of those that they make meanwhile, whose pids are added. The
+// answer is whether all stand.
+bool Engine::stop_all(std::set<pid_t>& pids, std::map<pid_t, int>& stopped) {
   const uint64_t deadline = milliseconds() + kPatience;
-  std::set<pid_t> asked;
+  const bool everything = pids.size() == processes_.size();
   for (;;) {
+    collect_births();
+    if (everything)
+      for (auto& [pid, process] : processes_) pids.insert(pid);
     std::vector<pid_t> waiting;
-    for (auto& [tid, task] : tasks_) {
-      if (std::find(processes.begin(), processes.end(), task->process) == processes.end() ||
-          stopped.contains(tid))
-        continue;
-      if (asked.insert(tid).second) (void)tracee::interrupt(tid);
-      waiting.push_back(tid);
-    }
-    if (waiting.empty()) return true;
+    for (auto& [tid, task] : tasks_)
+      if (pids.contains(task->process->pid) && !stopped.contains(tid)) waiting.push_back(tid);
+    if (waiting.empty() && births_.empty()) return true;
     if (milliseconds() > deadline) return false;
+    // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
+    for (pid_t tid : waiting) (void)tracee::interrupt(tid);
     for (pid_t tid : waiting) {
       const auto event = tracee::consume_within(tid, 1);
       queue_.forget(tid);
@@ -52,8 +61,7 @@ bool Engine::stop_all(const std::vector<Process*>& processes, std::map<pid_t, in
   }
 }
 
-// What a consumed stop means on the way out. False where the task runs on (and will stop for our interrupt)
-// or has ended.
+// What a consumed stop means on the way out. False where the task runs on or has ended.
 bool Engine::stopped_for_detach(const tracee::WaitEvent& event, int& signal) {
   auto found = tasks_.find(event.tid);
   if (found == tasks_.end()) return false;
@@ -72,7 +80,10 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event, int& signal) {
       return true;
     }
     regs->set_pc(site->address);
-    return tracee::set_registers(event.tid, *regs) == tracee::Alive::yes;
+    if (tracee::set_registers(event.tid, *regs) == tracee::Alive::gone) return false;
+    restore_trap_state(event.tid, task.process->trap, task.trap_blocked, image->space(),
+                       stop_here(task, *regs));
+    return true;
   }
   if (std::holds_alternative<tracee::Interrupted>(stop) || std::holds_alternative<tracee::GroupStop>(stop)) {
     task.interrupted = true;
@@ -89,14 +100,13 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event, int& signal) {
 
 // A thread that has met an int3 but was stopped by us first still has its SIGTRAP to come: it must not
 // outlive our int3.
-void Engine::drain_trap(Task& task, Image& image) {
-  auto regs = tracee::registers(task.id.tid);
+void Engine::drain_trap(pid_t tid, Image& image, int& signal) {
+  auto regs = tracee::registers(tid);
   if (!regs || image.space().hit(*regs) == nullptr) return;
-  const auto status = tracee::read_status(task.id.tid);
+  const auto status = tracee::read_status(tid);
   if (!status || (status->pending & tracee::signal_bit(SIGTRAP)) == 0) return;
-  if (tracee::resume(task.id.tid) == tracee::Alive::gone) return;
-  const auto event = tracee::consume_within(task.id.tid, kDrainWait);
-  int signal = 0;
+  if (tracee::resume(tid) == tracee::Alive::gone) return;
+  const auto event = tracee::consume_within(tid, kDrainWait);
   if (event) (void)stopped_for_detach(*event, signal);
 }
 
@@ -113,40 +123,44 @@ void Engine::settle_registers(Task& task, Image& image) {
   if (changed) (void)tracee::set_registers(task.id.tid, *regs);
 }
 
-void Engine::detach(const std::vector<Process*>& processes) {
-  std::map<pid_t, int> stopped;
-  const bool all = stop_all(processes, stopped);
-  std::map<Image*, pid_t> images;  // with a task that can make a remote call
+// The program's own code, whether or not all its tasks could be stopped; and no page of ours, if none of them
+// can be in it.
+void Engine::clean_image(Image& image, const std::map<pid_t, int>& stopped, bool all_stopped) {
+  image.space().restore(image.space().memory());
+  std::string failure = "a thread is busy";
   for (const auto& [tid, signal] : stopped) {
     auto found = tasks_.find(tid);
-    if (found == tasks_.end()) continue;
-    Task& task = *found->second;
-    Image* image = task.process->image.get();
-    if (image == nullptr) continue;
-    if (signal == 0) drain_trap(task, *image);
-    settle_registers(task, *image);
-    if (signal == 0 || !images.contains(image)) images[image] = tid;
+    const bool fit = found != tasks_.end() && found->second->process->image.get() == &image && signal == 0;
+    if (!all_stopped || !fit || tracee::has_seccomp(tid)) continue;
+    failure = image.space().unmap_copies(tid, image.find_slack());
+    break;
   }
-  for (auto& [image, tid] : images) {
-    image->space().restore(image->space().memory());
-    // A thread that is still on its way could be inside a copy: then the pages stay, inert.
-    const std::string failure =
-        all && stopped[tid] == 0 ? image->space().unmap_copies(tid, image->find_slack()) : "a thread is busy";
-    if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay mapped: {}", failure);
+  if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay mapped, unused: {}", failure);
+}
+
+void Engine::detach(std::set<pid_t> pids) {
+  std::map<pid_t, int> stopped;
+  const bool all_stopped = stop_all(pids, stopped);
+  for (auto& [tid, signal] : stopped) {
+    auto found = tasks_.find(tid);
+    if (found == tasks_.end() || found->second->process->image == nullptr) continue;
+    const std::shared_ptr<Image> image = found->second->process->image;
+    if (signal == 0) drain_trap(tid, *image, signal);
+    if (found = tasks_.find(tid); found != tasks_.end()) settle_registers(*found->second, *image);
   }
-  for (const auto& [tid, signal] : stopped) (void)tracee::detach(tid, signal);
-  for (Process* process : processes) {
-    const bool alive = std::any_of(stopped.begin(), stopped.end(), [&](const auto& entry) {
-      auto task = tasks_.find(entry.first);
-      return task != tasks_.end() && task->second->process == process;
-    });
-    if (alive && process->attached)
-      reporter_.notice(fmt::format("detached from {} ({})", process->pid, process->name));
-  }
-  std::vector<pid_t> pids;
-  for (Process* process : processes) pids.push_back(process->pid);
+  std::set<std::shared_ptr<Image>> images;
   for (pid_t pid : pids)
-    if (auto process = processes_.find(pid); process != processes_.end()) end_process(*process->second);
+    if (auto process = processes_.find(pid); process != processes_.end() && process->second->image != nullptr)
+      images.insert(process->second->image);
+  for (const auto& image : images) clean_image(*image, stopped, all_stopped);
+  for (const auto& [tid, signal] : stopped) (void)tracee::detach(tid, signal);
+  for (pid_t pid : pids) {
+    auto process = processes_.find(pid);
+    if (process == processes_.end()) continue;
+    if (process->second->attached)
+      reporter_.notice(fmt::format("detached from {} ({})", pid, process->second->name));
+    end_process(*process->second);
+  }
 }
 
 }  // namespace rtrace::session

@@ -8,6 +8,11 @@
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
+namespace {
+
+constexpr size_t kLastImages = 4;
+
+}  // namespace
 
 Process& Engine::add_process(pid_t pid) {
   auto& process = processes_[pid];
@@ -22,7 +27,6 @@ Task& Engine::add_task(pid_t tid, Process& process) {
   task = std::make_unique<Task>();
   task->id = {process.pid, tid, next_serial_++};
   task->process = &process;
-  task->trap_blocked = reads_as_blocked(tid);
   if (!process.silent && tasks_.size() > 1) reporter_.take(task->id, timestamp(), decode::ThreadStarted{});
   return *task;
 }
@@ -42,18 +46,61 @@ void Engine::end_process(Process& process) {
     queue_.forget(task->first);
     task = tasks_.erase(task);
   }
+  begin_orphans(process);
+  if (process.image != nullptr) last_images_.push_back(process.image);
+  if (last_images_.size() > kLastImages) last_images_.erase(last_images_.begin());
   processes_.erase(process.pid);
 }
 
 // A child whose parent's event is still to come, or the end of a task that has been let go of.
 void Engine::on_unknown(const tracee::WaitEvent& event) {
-  (void)tracee::consume(event.tid, tracee::Block::no);
+  const pid_t tid = event.tid;
+  (void)tracee::consume(tid, tracee::Block::no);
   if (event.status.is_end()) {
-    births_.erase(event.tid);
+    births_.erase(tid);
     return;
   }
-  births_[event.tid].stopped = true;
-  begin_child(event.tid);
+  Birth& birth = births_[tid];
+  birth.stopped = true;
+  const auto status = tracee::read_status(tid);
+  birth.parent_process = status ? status->parent : 0;
+  // A parent that was killed at its event never tells: its child is known by what is left of it.
+  if (birth.parent == 0 && !processes_.contains(birth.parent_process) && status &&
+      !processes_.contains(status->tgid)) {
+    births_.erase(tid);
+    begin_orphan(tid, last_images_.empty() ? nullptr : last_images_.back());
+    return;
+  }
+  begin_child(tid);
+}
+
+// The process has ended: children of its that it did not tell of have memory of their own by now.
+void Engine::begin_orphans(Process& parent) {
+  std::vector<pid_t> orphans;
+  for (const auto& [tid, birth] : births_)
+    if (birth.stopped && birth.parent_process == parent.pid) orphans.push_back(tid);
+  for (pid_t tid : orphans) {
+    births_.erase(tid);
+    begin_orphan(tid, parent.image);
+  }
+  // Threads that died before their first stop never come; a child that only its parent told of still does.
+  std::erase_if(births_, [&](const auto& birth) {
+    return !birth.second.stopped && tracee::read_file(fmt::format("/proc/{}/comm", birth.first)).empty();
+  });
+}
+
+void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
+  const bool same_program = image != nullptr && image->is_of(child);
+  if (!options_.follow || !same_program) {
+    if (same_program) let_go_of_fork(child, *image);
+    (void)tracee::detach(child);
+    return;
+  }
+  Process& process = add_process(child);
+  process.image = image->clone_for(child);
+  process.trap = read_trap_disposition(child);
+  add_task(child, process);
+  (void)tracee::resume(child);
 }
 
 // clone(2), clone3(2): whether the child runs in the parent's memory. nullopt where the parent died.
@@ -100,12 +147,9 @@ void Engine::begin_child(pid_t tid) {
   if (birth.parent == 0 || !birth.stopped) return;
   births_.erase(tid);
   auto parent = tasks_.find(birth.parent);
-  if (parent == tasks_.end()) {
-    (void)tracee::detach(tid);
-    return;
-  }
+  if (parent == tasks_.end()) return begin_orphan(tid, last_images_.empty() ? nullptr : last_images_.back());
   if (is_thread_of(tid, *parent->second->process)) {
-    add_task(tid, *parent->second->process);
+    add_task(tid, *parent->second->process).trap_blocked = parent->second->trap_blocked;
     (void)tracee::resume(tid);
     return;
   }
@@ -126,6 +170,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
   process.trap = parent.process->trap;
   process.image = shares_memory || image == nullptr ? image : image->clone_for(child);
   Task& task = add_task(child, process);
+  task.trap_blocked = parent.trap_blocked;
   if (followed && !shares_memory) {
     // The child returns from the calls that its parent was in.
     task.stack = parent.stack;
@@ -164,7 +209,7 @@ void Engine::on(Task& task, tracee::Exec) {
   for (pid_t tid : others) remove_task(*tasks_.at(tid));
   if (former && static_cast<pid_t>(*former) != pid)
     RTRACE_LOG(session, 1, "exec of {} by its thread {}", pid, *former);
-  task.replay.reset();
+  task.replays.clear();
   task.rewound.reset();
   task.tail_jump.reset();
   if (!process.launching) reporter_.take(task.id, timestamp(), decode::Executed{});
@@ -179,13 +224,13 @@ void Engine::begin_image(Task& task) {
   process.name = tracee::read_comm(pid);
   process.image.reset();
   process.trap = read_trap_disposition(pid);  // ignored stays ignored, caught becomes the default (execve(2))
-  task.trap_blocked = reads_as_blocked(pid);
+  task.trap_blocked = read_trap_blocked(pid);
   try {
     process.image = std::make_shared<Image>(pid, services_);
     // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its
     // result.
     process.image->begin(task.id, [pid, outside = false]() mutable -> std::optional<pid_t> {
-      outside = outside || tracee::leave_syscall(pid) == tracee::Alive::yes;
+      outside = outside || (!tracee::has_seccomp(pid) && tracee::leave_syscall(pid) == tracee::Alive::yes);
       return outside ? std::optional(pid) : std::nullopt;
     });
     remember(process.image->objects());

@@ -21,6 +21,7 @@
 namespace rtrace::session {
 namespace {
 
+constexpr uint64_t kReaderPatience = 1'000'000'000;
 constexpr uint64_t kTwice = 2'000'000'000;  // two interrupts within this mean "let go"
 
 uint64_t now() {
@@ -41,8 +42,7 @@ sigset_t handled_signals() {
 FrontEnd::FrontEnd(const Options& options) : options_(options), output_(options.output, options.append) {}
 
 void FrontEnd::say(const std::string& line) {
-  const std::string text = "rtrace: " + line + "\n";
-  (void)!::write(STDERR_FILENO, text.data(), text.size());
+  (void)write_all(STDERR_FILENO, "rtrace: " + line + "\n");
 }
 
 void FrontEnd::start_engine() {
@@ -52,6 +52,11 @@ void FrontEnd::start_engine() {
   event_fd_.reset(eventfd(0, EFD_CLOEXEC));
   if (!event_fd_) throw Error::from_errno(errno, "eventfd");
   const pid_t self = getpid();
+  // Blocked until the engine has its handler: we may ask it to end before it has begun.
+  sigset_t kick;
+  sigemptyset(&kick);
+  sigaddset(&kick, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &kick, nullptr);
   engine_ = fork();
   if (engine_ < 0) throw Error::from_errno(errno, "fork");
   if (engine_ == 0) {
@@ -70,7 +75,7 @@ void FrontEnd::start_writer() {
   reader_.emplace(shared_->output, event_fd_.get(), [this](Channel channel, std::string_view bytes) {
     if (channel == Channel::output) return output_.write(bytes);
     const int fd = channel == Channel::ready ? options_.ready_fd : STDERR_FILENO;
-    (void)!::write(fd, bytes.data(), bytes.size());
+    (void)write_all(fd, bytes);
     if (channel == Channel::ready) close(fd);
     return true;
   });
@@ -100,6 +105,7 @@ bool FrontEnd::launch() {
 
 void FrontEnd::request_detach() {
   shared_->detach_requested = 1;
+  shared_->output.leaving = 1;
   kill(engine_, SIGUSR1);
 }
 
@@ -165,14 +171,30 @@ void FrontEnd::heal_after_engine() {
       healed));
 }
 
-void FrontEnd::finish_output() {
+// False where a reader takes nothing any more: what is left is given up, for somebody asked us to end.
+bool FrontEnd::finish_output() {
   reader_->stop();
+  uint64_t seen = ~uint64_t{0};
+  for (uint64_t since = now(); !reader_->finished();) {
+    const uint64_t tail = shared_->output.tail;
+    if (tail != seen) since = now();
+    seen = tail;
+    if (shared_->detach_requested != 0 && now() - since > kReaderPatience) {
+      const uint64_t left = shared_->output.head - tail;
+      say(fmt::format("nobody reads the output; {} bytes of it are lost", left));
+      writer_.detach();
+      return false;
+    }
+    const timespec pause{0, 2'000'000};
+    nanosleep(&pause, nullptr);
+  }
   writer_.join();
-  if (options_.summary) output_.write(sink::render_summary(shared_->summary));
+  if (options_.summary && !exec_failed_) output_.write(sink::render_summary(shared_->summary));
   if (output_.error_number() != 0)
     say(output_.error_number() == EPIPE
             ? "nobody reads the output any more; detached"
             : fmt::format("cannot write the output: {}; detached", strerror(output_.error_number())));
+  return true;
 }
 
 int FrontEnd::exit_status() const {
@@ -216,9 +238,10 @@ int FrontEnd::run() {
   start_writer();
   loop();
   if (engine_died_) heal_after_engine();
-  finish_output();
-  if (!launched) return 1;
-  return exit_status();
+  const bool all_written = finish_output();
+  const int status = launched && all_written ? exit_status() : 1;
+  if (!all_written) _exit(status);  // the writer is stuck in its write
+  return status;
 }
 
 }  // namespace rtrace::session

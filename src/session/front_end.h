@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,6 +14,9 @@
 #include "rtrace/session/shared_state.h"
 
 namespace rtrace::session {
+
+// All of it, whatever it takes; 0 or the errno.
+int write_all(int fd, std::string_view bytes);
 
 // Where the trace goes (-o), opened before anything is traced.
 class OutputFile {
@@ -30,7 +34,7 @@ class OutputFile {
   int fd_ = 2;
   UniqueFd owned_;
   pid_t pipe_reader_ = 0;
-  int error_number_ = 0;
+  std::atomic<int> error_number_ = 0;
 };
 
 // The launched command between its fork and its exec.
@@ -65,7 +69,7 @@ class FrontEnd {
   void on_engine_message();
   void request_detach();
   void heal_after_engine();
-  void finish_output();
+  bool finish_output();
   void say(const std::string& line);
   int exit_status() const;
 

@@ -87,6 +87,13 @@ void Image::find_main_program() {
   }
 }
 
+bool Image::is_of(pid_t pid) const {
+  const auto maps = tracee::read_maps(pid);
+  const auto* mapping = first_mapping_of(maps, objects_[0].range().begin);
+  return mapping != nullptr && mapping->path == objects_[0].path &&
+         mapping->range.begin == objects_[0].range().begin;
+}
+
 const elf::LoadedObject* Image::object_at(VirtAddr address) const {
   for (const auto& object : objects_)
     if (object.maps(address)) return &object;
@@ -209,6 +216,7 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
   for (const auto& entry : changes.removed) unload(entry, who);
   maps_ = tracee::read_maps(pid_);
   unseen_returns_.clear();
+  branches_to_entry_.clear();
   plan::Objects added;
   for (const auto& entry : changes.added)
     if (auto object = load(entry)) added.push_back(*object);

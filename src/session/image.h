@@ -63,9 +63,16 @@ class Image {
   // The site of an object's first initializer was met: it has been relocated.
   void on_initializer(VirtAddr address, const NeedStopped& need_stopped);
 
+  // Whether the function that begins there jumps back to its first instruction, so that meeting it again need
+  // be no call.
+  bool branches_to_entry(VirtAddr entry);
+
   // Sees to it that a return to `address` is noticed. The reason where it cannot be; nullptr otherwise. The
   // pointer is good until the next sync().
   const std::string* watch_return(VirtAddr address, const NeedStopped& need_stopped);
+
+  // Whether that process runs the same program at the same place: a fork child of ours that nobody told of.
+  bool is_of(pid_t pid) const;
 
   // Executable, private, file-backed memory that nothing runs: the tail of a text segment's last page. Empty
   // where there is none.
@@ -111,6 +118,7 @@ class Image {
   std::unordered_map<std::string, elf::ObjectId>
       armed_;  // what stands already, so that a second look at an object adds only what is new
   std::unordered_map<VirtAddr, std::string> unseen_returns_;
+  std::unordered_map<VirtAddr, bool> branches_to_entry_;
 };
 
 }  // namespace rtrace::session

@@ -80,6 +80,23 @@ const std::string* Image::watch_return(VirtAddr address, const NeedStopped& need
               .first->second;
 }
 
+bool Image::branches_to_entry(VirtAddr entry) {
+  auto [known, fresh] = branches_to_entry_.try_emplace(entry, false);
+  if (!fresh) return known->second;
+  const elf::LoadedObject* in = object_at(entry);
+  const auto function = in != nullptr ? in->file->function_at(in->in_file(entry)) : std::nullopt;
+  if (!function) return false;
+  auto code = in->file->bytes_at(in->in_file(entry), function->size);
+  for (VirtAddr at = entry; !code.empty();) {
+    const auto insn = arch::decode(code, at);
+    if (!insn) break;
+    if (insn->target == entry && insn->kind != arch::Insn::Kind::call) known->second = true;
+    at = at + insn->length;
+    code = code.subspan(insn->length);
+  }
+  return known->second;
+}
+
 std::string Image::armed_key(const plan::ProbePoint& point) {
   return fmt::format("{}|{}|{}|{}|{}", point.address, point.kind == plan::ProbeKind::plt,
                      static_cast<uint32_t>(point.caller_object), point.name, point.tail_jump);

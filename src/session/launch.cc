@@ -75,6 +75,12 @@ void default_signals() {
     default_signals();
     execv(path.c_str(), argv.data());
     error_number = errno;
+    if (error_number == ENOEXEC) {
+      // A script without #!, as execvp(3) and the shells run it.
+      std::vector<char*> words = {const_cast<char*>("sh"), const_cast<char*>(path.c_str())};
+      words.insert(words.end(), argv.begin() + 1, argv.end());
+      execv("/bin/sh", words.data());
+    }
   }
   (void)!write(failure, &error_number, sizeof error_number);
   _exit(127);

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -46,17 +47,24 @@ OutputFile::~OutputFile() {
   if (pipe_reader_ > 0) waitpid(pipe_reader_, nullptr, 0);
 }
 
-bool OutputFile::write(std::string_view bytes) {
+int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t done = ::write(fd_, bytes.data(), bytes.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) {
-      error_number_ = errno;
-      return false;
+    const ssize_t done = ::write(fd, bytes.data(), bytes.size());
+    if (done >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(done));
+      continue;
     }
-    bytes.remove_prefix(static_cast<size_t>(done));
+    // The description is shared with whoever started us, and they may have made it non-blocking.
+    pollfd room{fd, POLLOUT, 0};
+    if (errno == EAGAIN && poll(&room, 1, -1) >= 0) continue;
+    if (errno != EINTR) return errno;
   }
-  return true;
+  return 0;
+}
+
+bool OutputFile::write(std::string_view bytes) {
+  error_number_ = write_all(fd_, bytes);
+  return error_number_ == 0;
 }
 
 }  // namespace rtrace::session

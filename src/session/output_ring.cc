@@ -52,7 +52,7 @@ bool RingWriter::wait_for_room(uint64_t size) {
   for (int idle = 0;;) {
     const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
     if (ring_.head.load(std::memory_order_relaxed) + size - tail <= OutputRing::kCapacity) return true;
-    if (reader_gone()) return false;
+    if (reader_gone() || ring_.leaving.load() != 0) return false;
     idle = tail == seen_tail ? idle + 1 : 0;
     seen_tail = tail;
     if (on_full_ == OnFull::block_a_while && idle > kPatience) return false;
@@ -130,7 +130,10 @@ void RingReader::run() {
       if (!stopping) nanosleep(&kGather, nullptr);
       continue;
     }
-    if (stopping) return;
+    if (stopping) {
+      finished_ = true;
+      return;
+    }
     wait();
   }
 }

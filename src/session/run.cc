@@ -1,5 +1,6 @@
 #include "rtrace/session/run.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <string>
@@ -23,7 +24,17 @@ int fail(const std::string& message) {
 
 }  // namespace
 
+// A descriptor of ours must never become somebody's standard output.
+static void open_standard_files() {
+  for (int fd = open("/dev/null", O_RDWR); fd >= 0; fd = open("/dev/null", O_RDWR)) {
+    if (fd <= STDERR_FILENO) continue;
+    close(fd);
+    return;
+  }
+}
+
 int run(int argc, char** argv) try {
+  open_standard_files();
   const Options options = parse_options(std::vector<std::string>(argv + 1, argv + argc));
   switch (options.action) {
     case Options::Action::help:

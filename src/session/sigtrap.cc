@@ -14,6 +14,10 @@ namespace rtrace::session {
 namespace {
 
 constexpr uint64_t kTrapBit = tracee::signal_bit(SIGTRAP);
+// SIGKILL and SIGSTOP can never be blocked; the C library keeps 32 and 33 for itself and leaves them out of
+// what it blocks.
+constexpr uint64_t kUnblockable = tracee::signal_bit(SIGKILL) | tracee::signal_bit(SIGSTOP) |
+                                  tracee::signal_bit(32) | tracee::signal_bit(33);
 constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
 
 TrapDisposition::Kind kind_of(uint64_t handler) {
@@ -22,8 +26,10 @@ TrapDisposition::Kind kind_of(uint64_t handler) {
   return TrapDisposition::Kind::caught;
 }
 
-void ask_for_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {
-  tracee::RemoteCall remote(tid, space.memory(), space.gadget());
+}  // namespace
+
+void learn_trap_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {
+  tracee::RemoteCall remote(tid, space.memory(), space.gadget(), space.frame_area());
   const auto where = remote.scratch(sizeof(KernelAction));
   if (!where || remote.call(SYS_rt_sigaction, {SIGTRAP, 0, where->value, kMaskSize}) != 0) return;
   const auto action = space.memory().read_value<KernelAction>(*where);
@@ -32,8 +38,10 @@ void ask_for_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpace&
   disposition.action_known = kind_of((*action)[0]) == TrapDisposition::Kind::caught;
 }
 
+namespace {
+
 void set_action(pid_t tid, const KernelAction& action, mech::AddressSpace& space) {
-  tracee::RemoteCall remote(tid, space.memory(), space.gadget());
+  tracee::RemoteCall remote(tid, space.memory(), space.gadget(), space.frame_area());
   const auto where = remote.scratch(sizeof action);
   if (!where || space.memory().write(*where, std::as_bytes(std::span(action))) != 0) return;
   const auto answer = remote.call(SYS_rt_sigaction, {SIGTRAP, where->value, 0, kMaskSize});
@@ -61,32 +69,28 @@ TrapDisposition read_trap_disposition(pid_t pid) {
   return disposition;
 }
 
-bool reads_as_blocked(pid_t tid) {
+TrapBlocked trap_blocked_in(uint64_t mask) {
+  if ((mask & kTrapBit) == 0) return TrapBlocked::no;
+  return (mask | kUnblockable) == ~uint64_t{0} ? TrapBlocked::with_all : TrapBlocked::yes;
+}
+
+TrapBlocked read_trap_blocked(pid_t tid) {
   const auto status = tracee::read_status(tid);
-  return status && (status->blocked & kTrapBit) != 0;
+  return status ? trap_blocked_in(status->blocked) : TrapBlocked::no;
 }
 
 void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Memory& memory,
-                         TrapDisposition& disposition, bool& blocked) {
+                         TrapDisposition& disposition, TrapBlocked& blocked) {
   const uint64_t first = regs.integer_argument(0);
   const uint64_t second = regs.integer_argument(1);
   if (kind == SignalCall::Kind::mask) {
     const auto set = second == 0 ? std::nullopt : memory.read_value<uint64_t>(VirtAddr{second});
     if (!set) return;
-    const bool named = (*set & kTrapBit) != 0;
-    switch (static_cast<int>(first)) {
-      case SIG_BLOCK:
-        blocked |= named;
-        break;
-      case SIG_UNBLOCK:
-        blocked &= !named;
-        break;
-      case SIG_SETMASK:
-        blocked = named;
-        break;
-      default:
-        break;
-    }
+    const TrapBlocked named = trap_blocked_in(*set);
+    if (static_cast<int>(first) == SIG_SETMASK) blocked = named;
+    if (named == TrapBlocked::no) return;
+    if (static_cast<int>(first) == SIG_BLOCK) blocked = named;
+    if (static_cast<int>(first) == SIG_UNBLOCK) blocked = TrapBlocked::no;
     return;
   }
   if (static_cast<int>(first) != SIGTRAP) return;
@@ -101,20 +105,26 @@ void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Me
   disposition = {kind_of(handler), false, {}};
 }
 
-void restore_trap_state(pid_t tid, TrapDisposition& disposition, bool blocked, mech::AddressSpace& space,
-                        const NeedStopped& need_stopped) {
+void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked,
+                        mech::AddressSpace& space, const NeedStopped& need_stopped) {
+  std::optional<uint64_t> mask;
+  if (blocked != TrapBlocked::no) mask = tracee::signal_mask(tid);
+  // Threads block all signals for a moment and unblock them by raw system calls (pthread_create): only the
+  // mask at the hit tells.
+  if (blocked == TrapBlocked::with_all && mask && trap_blocked_in(*mask | kTrapBit) != TrapBlocked::with_all)
+    blocked = TrapBlocked::no;
+  const bool was_blocked = blocked != TrapBlocked::no;
   const bool ignored = disposition.kind == TrapDisposition::Kind::ignored;
   const bool caught = disposition.kind == TrapDisposition::Kind::caught;
-  const bool taken_away = ignored || (caught && blocked);
+  const bool taken_away = ignored || (caught && was_blocked);
   // What was not taken away can be asked for, against the day when it is.
-  const bool ask = caught && !blocked && !disposition.action_known;
+  const bool ask = caught && !was_blocked && !disposition.action_known;
   if ((taken_away || ask) && space.gadget() && need_stopped()) {
-    if (ask) ask_for_action(tid, disposition, space);
+    if (ask) learn_trap_action(tid, disposition, space);
     if (ignored) set_action(tid, {reinterpret_cast<uint64_t>(SIG_IGN), 0, 0, 0}, space);
-    if (caught && blocked && disposition.action_known) set_action(tid, disposition.action, space);
+    if (caught && was_blocked && disposition.action_known) set_action(tid, disposition.action, space);
   }
-  if (!blocked) return;
-  if (const auto mask = tracee::signal_mask(tid)) (void)tracee::set_signal_mask(tid, *mask | kTrapBit);
+  if (was_blocked && mask) (void)tracee::set_signal_mask(tid, *mask | kTrapBit);
 }
 
 }  // namespace rtrace::session

@@ -30,6 +30,10 @@ struct TrapDisposition {
   KernelAction action{};  // of `caught`, once it could be asked for
 };
 
+// Of a thread: whether the program's mask holds SIGTRAP, and whether it holds all other signals too, as masks
+// do that last for a moment.
+enum class TrapBlocked : uint8_t { no, yes, with_all };
+
 // How the functions of libc that change signal state take their arguments.
 struct SignalCall {
   enum class Kind : uint8_t { none, sigaction, signal, ignore, mask };
@@ -40,14 +44,17 @@ const std::vector<SignalCall>& signal_calls();
 
 // What /proc says.
 TrapDisposition read_trap_disposition(pid_t pid);
-bool reads_as_blocked(pid_t tid);
+TrapBlocked read_trap_blocked(pid_t tid);
+TrapBlocked trap_blocked_in(uint64_t mask);
+// Asks a task in a consumed stop for the handler that no hit has reset yet.
+void learn_trap_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space);
 
 // A thread of the process stands at the entry of such a call.
 void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Memory& memory,
-                         TrapDisposition& disposition, bool& blocked);
+                         TrapDisposition& disposition, TrapBlocked& blocked);
 
 // After a hit: puts back what the kernel took away. `need_stopped` as for remote calls.
-void restore_trap_state(pid_t tid, TrapDisposition& disposition, bool blocked, mech::AddressSpace& space,
-                        const NeedStopped& need_stopped);
+void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked,
+                        mech::AddressSpace& space, const NeedStopped& need_stopped);
 
 }  // namespace rtrace::session

@@ -42,17 +42,17 @@ struct Task {
   event::CallStack stack;
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
 
-  bool trap_blocked = false;  // SIGTRAP is in the program's mask
-  bool interrupted = false;   // PTRACE_INTERRUPT is on its way; its stop is ours
-  bool listening = false;     // in a group-stop
+  TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask
+  bool interrupted = false;                    // PTRACE_INTERRUPT is on its way; its stop is ours
+  bool listening = false;                      // in a group-stop
   std::optional<tracee::InterruptedSyscall> rewound;
-  // A signal took the thread out of a site's copy before the instruction had run: it will meet the site
-  // again, and that is no new call.
+  // Signals took the thread out of copies before their instructions had run: it will meet those sites again,
+  // and that is no new call. One for each handler that is running.
   struct Place {
     VirtAddr site;
     VirtAddr sp;
   };
-  std::optional<Place> replay;
+  std::vector<Place> replays;
   // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at a probed entry with the
   // same stack pointer, that object is the caller.
   struct TailJump {

@@ -120,7 +120,9 @@ void TextSink::Impl::begin_line() {
 void TextSink::Impl::begin_call_line(VirtAddr return_address, unsigned depth) {
   begin_line();
   if (options.return_address) fmt::format_to(std::back_inserter(out), "[{}] ", return_address);
-  out.append(size_t{options.indent} * depth, ' ');
+  // Bounded, as all of a line is: recursion may be a hundred thousand calls deep.
+  constexpr size_t kMostBlanks = 1024;
+  out.append(std::min(size_t{options.indent} * depth, kMostBlanks), ' ');
 }
 
 TextSink::Impl::Begun TextSink::Impl::begin_resumed_line(event::CallId call, const decode::ProbeLabel& label,

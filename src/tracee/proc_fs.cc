@@ -125,6 +125,11 @@ std::optional<StatusFields> read_status(pid_t tid) {
   return parse_status(read_file(fmt::format("/proc/{}/status", tid)));
 }
 
+bool has_seccomp(pid_t tid) {
+  const auto status = read_status(tid);
+  return !status || status->seccomp != 0;
+}
+
 Auxv parse_auxv(std::string_view bytes) {
   Auxv auxv;
   for (; bytes.size() >= 16; bytes.remove_prefix(16)) {

@@ -119,8 +119,8 @@ std::vector<std::byte> make_sigreturn_frame(VirtAddr at, const arch::Regs& regs,
   return bytes;
 }
 
-RemoteCall::RemoteCall(pid_t tid, const ProcessMemory& memory, VirtAddr gadget)
-    : tid_(tid), memory_(memory), gadget_(gadget) {}
+RemoteCall::RemoteCall(pid_t tid, const ProcessMemory& memory, VirtAddr gadget, Range frame_area)
+    : tid_(tid), memory_(memory), gadget_(gadget), frame_area_(frame_area) {}
 
 RemoteCall::~RemoteCall() {
   if (!prepared_) return;
@@ -128,6 +128,16 @@ RemoteCall::~RemoteCall() {
   // our death sends the thread through rt_sigreturn, which restores both.
   (void)set_signal_mask(tid_, saved_mask_);
   (void)set_registers(tid_, saved_);
+  for (const auto& [address, bytes] : borrowed_) (void)memory_.write(address, bytes);
+}
+
+// What lies below the stack pointer may be the program's all the same: a coroutine's stack can stand in the
+// middle of its data.
+bool RemoteCall::borrow(VirtAddr address, size_t size) {
+  std::vector<std::byte> bytes(size);
+  if (memory_.read(address, bytes) != size) return false;
+  borrowed_.emplace_back(address, std::move(bytes));
+  return true;
 }
 
 bool RemoteCall::prepare() {
@@ -138,8 +148,13 @@ bool RemoteCall::prepare() {
   saved_ = *regs;
   saved_mask_ = *mask;
   const size_t size = kStateOffset + state->size() + sizeof kMagic2;
-  frame_ = VirtAddr{((regs->raw.rsp - kBelowStack - size) & ~uint64_t{63}) - 8};
+  stack_end_ = VirtAddr{regs->raw.rsp - kBelowStack};
+  const bool own_area = frame_area_.size() >= size + 128;
+  frame_ = VirtAddr{own_area ? (frame_area_.begin.value + 127) / 64 * 64 - 8
+                             : ((stack_end_.value - size) & ~uint64_t{63}) - 8};
   auto frame = make_sigreturn_frame(frame_, saved_, saved_mask_, *state);
+  if (!own_area && !borrow(frame_, frame.size())) return false;
+  if (!own_area) stack_end_ = frame_;
   if (memory_.write(frame_, frame) != 0) return false;
   prepared_ = true;
   // First onto the way back: from then on our death, at whichever step, leads through rt_sigreturn. Then
@@ -170,7 +185,10 @@ bool RemoteCall::run_to_syscall_stop() {
 
 std::optional<VirtAddr> RemoteCall::scratch(size_t size) {
   if (failed_ || (!prepared_ && !prepare())) return std::nullopt;
-  return VirtAddr{(frame_.value - kBelowStack - size) & ~uint64_t{15}};
+  const VirtAddr at{(stack_end_.value - size) & ~uint64_t{15}};
+  if (!borrow(at, size)) return std::nullopt;
+  stack_end_ = at;
+  return at;
 }
 
 std::optional<int64_t> RemoteCall::call(long number, std::initializer_list<uint64_t> arguments) {

@@ -78,6 +78,8 @@ class AddressSpace {
   std::string unmap_copies(pid_t stopped, Range slack);
   // `syscall` gadget inside our own pages; 0 before the first make_room().
   VirtAddr gadget() const { return gadget_; }
+  // Room in them for a remote call's frame.
+  Range frame_area() const { return frame_area_; }
 
   size_t size() const { return sites_.size(); }
 
@@ -91,6 +93,7 @@ class AddressSpace {
   PatchLedger& ledger_;
   CodeArena arena_;
   VirtAddr gadget_;
+  Range frame_area_;
   std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>> sites_;
   std::unordered_map<VirtAddr, const BreakpointSite*> copies_;  // by 16-byte slot of the copy
 };

@@ -22,6 +22,7 @@ struct OutputRing {
   std::atomic<uint64_t> head;          // bytes ever written
   std::atomic<uint64_t> tail;          // bytes ever taken
   std::atomic<uint32_t> reader_waits;  // the reader sleeps until it is woken through the event fd
+  std::atomic<uint32_t> leaving;       // the user asked to end: nobody waits for room any more
   std::atomic<uint32_t> reader_gone;   // nobody reads any more (EPIPE, ENOSPC): writing is pointless
   char bytes[kCapacity];
 };
@@ -67,6 +68,8 @@ class RingReader {
   void run();
   // From another thread: what has been written so far is still served.
   void stop();
+  // All that was written before stop() has been served.
+  bool finished() const { return finished_; }
 
  private:
   bool drain();
@@ -76,6 +79,7 @@ class RingReader {
   int event_fd_;
   Write write_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> finished_ = false;
   std::string batch_;
 };
 

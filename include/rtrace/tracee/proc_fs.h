@@ -53,6 +53,8 @@ using Auxv = std::map<uint64_t, uint64_t>;
 Auxv parse_auxv(std::string_view bytes);
 Auxv read_auxv(pid_t pid);
 
+// Whether a filter is in force for the task now, so that no system call may be made on its behalf.
+bool has_seccomp(pid_t tid);
 std::vector<pid_t> read_tasks(pid_t pid);
 std::string read_comm(pid_t pid);
 // The whole of a small file; empty where it cannot be read.

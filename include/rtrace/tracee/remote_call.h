@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "rtrace/arch/regs.h"
@@ -33,7 +34,9 @@ class RemoteCall {
   // `tid` is in a consumed ptrace-stop in which it is about to run user code at the registers it shows (a
   // pending restart already resolved by rewind_interrupted_syscall, an int3's rip taken back). Nothing is
   // changed yet.
-  RemoteCall(pid_t tid, const ProcessMemory& memory, VirtAddr gadget);
+  // `frame_area`: readable memory of ours for the frame; without it the frame lies below the thread's stack
+  // pointer, and what it covers there comes back afterwards.
+  RemoteCall(pid_t tid, const ProcessMemory& memory, VirtAddr gadget, Range frame_area = {});
   // Restores registers and mask; the thread stays stopped.
   ~RemoteCall();
   RemoteCall(const RemoteCall&) = delete;
@@ -43,11 +46,13 @@ class RemoteCall {
   // make the call.
   std::optional<int64_t> call(long number, std::initializer_list<uint64_t> arguments);
 
-  // Stack below all that is in use, for what a call reads or writes; good as long as this object lives.
+  // Writable memory for what a call reads or writes, below all of the stack that is in use; good as long as
+  // this object lives.
   std::optional<VirtAddr> scratch(size_t size);
 
  private:
   bool prepare();
+  bool borrow(VirtAddr address, size_t size);
   arch::Regs at_gadget(uint64_t offset) const;
   bool run_to_syscall_stop();
 
@@ -58,7 +63,10 @@ class RemoteCall {
   bool failed_ = false;
   arch::Regs saved_;
   uint64_t saved_mask_ = 0;
+  Range frame_area_;
   VirtAddr frame_;
+  VirtAddr stack_end_;  // nothing at or above it may be touched
+  std::vector<std::pair<VirtAddr, std::vector<std::byte>>> borrowed_;
 };
 
 }  // namespace rtrace::tracee

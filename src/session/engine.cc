@@ -5,6 +5,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "engine_core.h"
@@ -82,6 +83,7 @@ void Engine::run() {
       kicked = 0;
       if (should_end()) break;
     }
+    watch_births();
     const auto answer = queue_.next(tasks_, tracee::Block::yes);
     if (answer.event)
       handle(*answer.event);
@@ -93,6 +95,18 @@ void Engine::run() {
   closing_words();
   const ToFrontEnd done{ToFrontEnd::Kind::done, 0};
   (void)!send(wiring_.socket, &done, sizeof done, MSG_NOSIGNAL);
+}
+
+// A birth that only the child told of may never be told by its parent: waitid must come back to look at it
+// again.
+void Engine::watch_births() {
+  const bool half =
+      std::any_of(births_.begin(), births_.end(), [](const auto& birth) { return birth.second.parent == 0; });
+  if (half) begin_stale_births();
+  if (half == births_timed_) return;
+  births_timed_ = half;
+  const itimerval interval = half ? itimerval{{0, 50'000}, {0, 50'000}} : itimerval{};
+  setitimer(ITIMER_REAL, &interval, nullptr);
 }
 
 void Engine::handle(const tracee::WaitEvent& event) {

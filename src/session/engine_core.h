@@ -23,6 +23,7 @@ class Engine {
  private:
   // --- engine.cc: the loop, and what each stop asks for
   bool should_end() const;
+  void watch_births();
   void handle(const tracee::WaitEvent& event);
   void on(Task& task, tracee::Trap);
   void on(Task& task, tracee::SignalDelivery stop);
@@ -45,6 +46,9 @@ class Engine {
   void on_unknown(const tracee::WaitEvent& event);
   void begin_child(pid_t tid);
   void begin_orphans(Process& parent);
+  void begin_stale_births();
+  std::shared_ptr<Image> image_of(pid_t child) const;
+  bool shares_memory_with_any(pid_t child) const;
   void begin_orphan(pid_t child, const std::shared_ptr<Image>& image);
   void begin_new_process(pid_t child, Task& parent, bool shares_memory);
   void let_go_of_fork(pid_t child, Image& parent_image);
@@ -71,6 +75,7 @@ class Engine {
   bool stop_all(std::set<pid_t>& pids, std::map<pid_t, int>& stopped);
   bool stopped_for_detach(const tracee::WaitEvent& event, int& signal);
   void collect_births();
+  bool sleeps_outside_copies(pid_t tid) const;
   void drain_trap(pid_t tid, Image& image, int& signal);
   void settle_registers(Task& task, Image& image);
   void clean_image(Image& image, const std::map<pid_t, int>& stopped, bool all_stopped);
@@ -98,12 +103,14 @@ class Engine {
     bool stopped = false;
     tracee::NewTask::Kind kind = tracee::NewTask::Kind::clone;
     bool shares_memory = false;
+    uint64_t seen = 0;         // monotonic, of the child's stop
     pid_t parent_process = 0;  // by /proc, when the child's stop was seen
   };
   std::map<pid_t, Birth> births_;
   // Images of processes that ended while a fork child of theirs had not told of itself yet: the newest last.
   std::vector<std::shared_ptr<Image>> last_images_;
   uint32_t next_serial_ = 1;
+  bool births_timed_ = false;
   bool ready_ = false;
   plan::Objects
       seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some

@@ -12,6 +12,8 @@ namespace {
 
 // ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
 constexpr unsigned kPatience = 2000;
+constexpr int kRounds = 5;             // of waiting a millisecond for each task
+constexpr unsigned kWakeWait = 50;     // ms
 constexpr unsigned kDrainWait = 1000;  // ms for a signal that is pending already
 
 uint64_t milliseconds() {
@@ -36,12 +38,21 @@ void Engine::collect_births() {
     if (const auto event = tracee::consume_within(tid, 1)) on_unknown(*event);
 }
 
+bool Engine::sleeps_outside_copies(pid_t tid) const {
+  const auto status = tracee::read_status(tid);
+  const auto pc = tracee::read_sleeping_pc(tid);
+  const auto task = tasks_.find(tid);
+  if (!status || status->state != 'D' || !pc || task == tasks_.end()) return false;
+  const Image* image = task->second->process->image.get();
+  return image == nullptr || !image->in_copy(*pc);
+}
+
 // Stops every task of these processes, and of those that they make meanwhile, whose pids are added. The
 // answer is whether all stand.
 bool Engine::stop_all(std::set<pid_t>& pids, std::map<pid_t, int>& stopped) {
   const uint64_t deadline = milliseconds() + kPatience;
   const bool everything = pids.size() == processes_.size();
-  for (;;) {
+  for (int rounds = 0;;) {
     collect_births();
     if (everything)
       for (auto& [pid, process] : processes_) pids.insert(pid);
@@ -50,6 +61,11 @@ bool Engine::stop_all(std::set<pid_t>& pids, std::map<pid_t, int>& stopped) {
       if (pids.contains(task->process->pid) && !stopped.contains(tid)) waiting.push_back(tid);
     if (waiting.empty() && births_.empty()) return true;
     if (milliseconds() > deadline) return false;
+    // A task in an uninterruptible sleep with our interrupt pending stops before it runs user code (a vfork
+    // parent waits so, for a child that we hold).
+    if (births_.empty() && ++rounds > kRounds &&
+        std::all_of(waiting.begin(), waiting.end(), [&](pid_t tid) { return sleeps_outside_copies(tid); }))
+      return true;
     // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
     for (pid_t tid : waiting) (void)tracee::interrupt(tid);
     for (pid_t tid : waiting) {
@@ -68,8 +84,9 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event, int& signal) {
   Task& task = *found->second;
   const auto stop = tracee::classify(event.status);
   if (const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop)) {
-    signal = delivery->signal;
-    return true;
+    // The program's to take first: its next stop is behind that.
+    deliver(task, delivery->signal);
+    return false;
   }
   if (std::holds_alternative<tracee::Trap>(stop)) {
     auto regs = tracee::registers(event.tid);
@@ -154,6 +171,10 @@ void Engine::detach(std::set<pid_t> pids) {
       images.insert(process->second->image);
   for (const auto& image : images) clean_image(*image, stopped, all_stopped);
   for (const auto& [tid, signal] : stopped) (void)tracee::detach(tid, signal);
+  // Those that slept: they wake when what they wait for runs on, and stop once more for us.
+  for (auto& [tid, task] : tasks_)
+    if (pids.contains(task->process->pid) && !stopped.contains(tid) && tracee::consume_within(tid, kWakeWait))
+      (void)tracee::detach(tid);
   for (pid_t pid : pids) {
     auto process = processes_.find(pid);
     if (process == processes_.end()) continue;

@@ -1,6 +1,9 @@
 // Tasks and processes come and go.
 #include <sched.h>
 #include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
@@ -11,6 +14,7 @@ namespace rtrace::session {
 namespace {
 
 constexpr size_t kLastImages = 4;
+constexpr uint64_t kStale = 100'000'000;  // ns
 
 }  // namespace
 
@@ -62,15 +66,9 @@ void Engine::on_unknown(const tracee::WaitEvent& event) {
   }
   Birth& birth = births_[tid];
   birth.stopped = true;
+  birth.seen = timestamp().monotonic;
   const auto status = tracee::read_status(tid);
   birth.parent_process = status ? status->parent : 0;
-  // A parent that was killed at its event never tells: its child is known by what is left of it.
-  if (birth.parent == 0 && !processes_.contains(birth.parent_process) && status &&
-      !processes_.contains(status->tgid)) {
-    births_.erase(tid);
-    begin_orphan(tid, last_images_.empty() ? nullptr : last_images_.back());
-    return;
-  }
   begin_child(tid);
 }
 
@@ -89,15 +87,48 @@ void Engine::begin_orphans(Process& parent) {
   });
 }
 
+// A parent that was killed at its event never tells of its child: after a while the child is known by what it
+// is.
+void Engine::begin_stale_births() {
+  const uint64_t now = timestamp().monotonic;
+  std::vector<pid_t> stale;
+  for (const auto& [tid, birth] : births_)
+    if (birth.stopped && birth.parent == 0 && now - birth.seen > kStale) stale.push_back(tid);
+  for (pid_t tid : stale) {
+    births_.erase(tid);
+    begin_orphan(tid, image_of(tid));
+  }
+}
+
+// Of a live process, or of one that has just ended, with the same program at the same place.
+std::shared_ptr<Image> Engine::image_of(pid_t child) const {
+  for (const auto& [pid, process] : processes_)
+    if (process->image != nullptr && process->image->is_of(child)) return process->image;
+  for (auto image = last_images_.rbegin(); image != last_images_.rend(); ++image)
+    if ((*image)->is_of(child)) return *image;
+  return nullptr;
+}
+
+// kcmp(2). Where it cannot tell, the child counts as having memory of its own only if no process of ours
+// could have lent it.
+bool Engine::shares_memory_with_any(pid_t child) const {
+  constexpr int kCompareMemory = 1;  // KCMP_VM
+  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    return syscall(SYS_kcmp, entry.first, child, kCompareMemory, 0, 0) == 0;
+  });
+}
+
 void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
   const bool same_program = image != nullptr && image->is_of(child);
-  if (!options_.follow || !same_program) {
+  const bool shared = shares_memory_with_any(child);
+  if (!shared && (!options_.follow || !same_program)) {
     if (same_program) let_go_of_fork(child, *image);
     (void)tracee::detach(child);
     return;
   }
   Process& process = add_process(child);
-  process.image = image->clone_for(child);
+  process.silent = shared;
+  process.image = shared ? image : image->clone_for(child);
   process.trap = read_trap_disposition(child);
   add_task(child, process);
   (void)tracee::resume(child);
@@ -147,7 +178,7 @@ void Engine::begin_child(pid_t tid) {
   if (birth.parent == 0 || !birth.stopped) return;
   births_.erase(tid);
   auto parent = tasks_.find(birth.parent);
-  if (parent == tasks_.end()) return begin_orphan(tid, last_images_.empty() ? nullptr : last_images_.back());
+  if (parent == tasks_.end()) return begin_orphan(tid, image_of(tid));
   if (is_thread_of(tid, *parent->second->process)) {
     add_task(tid, *parent->second->process).trap_blocked = parent->second->trap_blocked;
     (void)tracee::resume(tid);

@@ -44,6 +44,7 @@ class Image {
   std::shared_ptr<Image> clone_for(pid_t child) const;
 
   mech::AddressSpace& space() { return *space_; }
+  bool in_copy(VirtAddr pc) const { return space_->in_copy(pc); }
   const plan::Objects& objects() const { return objects_; }
   // Probe points that stand.
   size_t armed() const { return armed_.size(); }

@@ -125,6 +125,18 @@ std::optional<StatusFields> read_status(pid_t tid) {
   return parse_status(read_file(fmt::format("/proc/{}/status", tid)));
 }
 
+std::optional<VirtAddr> read_sleeping_pc(pid_t tid) {
+  // "number arg0 ... arg5 sp pc", or "-1 sp pc" outside a system call, or "running"
+  std::string text = read_file(fmt::format("/proc/{}/syscall", tid));
+  while (text.ends_with('\n')) text.pop_back();
+  const size_t blank = text.rfind(' ');
+  VirtAddr pc;
+  if (blank == std::string::npos || !text.substr(blank + 1).starts_with("0x") ||
+      !parse_int(std::string_view(text).substr(blank + 3), pc.value, 16))
+    return std::nullopt;
+  return pc;
+}
+
 bool has_seccomp(pid_t tid) {
   const auto status = read_status(tid);
   return !status || status->seccomp != 0;

@@ -53,6 +53,9 @@ using Auxv = std::map<uint64_t, uint64_t>;
 Auxv parse_auxv(std::string_view bytes);
 Auxv read_auxv(pid_t pid);
 
+// Where a task that sleeps in a system call will be in user code (proc(5), /proc/pid/syscall); nullopt while
+// it runs.
+std::optional<VirtAddr> read_sleeping_pc(pid_t tid);
 // Whether a filter is in force for the task now, so that no system call may be made on its behalf.
 bool has_seccomp(pid_t tid);
 std::vector<pid_t> read_tasks(pid_t pid);

@@ -120,6 +120,12 @@ AddressSpace::Translation AddressSpace::to_program(arch::Regs& regs) const {
   return {};
 }
 
+bool AddressSpace::is_behind(const arch::Regs& regs) const {
+  arch::Regs program = regs;
+  const Translation translation = to_program(program);
+  return translation.changed && translation.replayed == nullptr;
+}
+
 void AddressSpace::forget(Range range) {
   std::erase_if(sites_, [&](const auto& entry) {
     const BreakpointSite& site = *entry.second;

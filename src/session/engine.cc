@@ -16,6 +16,12 @@
 namespace rtrace::session {
 namespace {
 
+// What an instruction can raise itself: a blocked fault kills.
+constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
+                             tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
+                             tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
+constexpr int kMostSteps = 4;  // of a copied call
+
 volatile sig_atomic_t kicked = 0;
 
 // A signal that arrives just before waitid would be lost on it, so the alarm repeats until the loop has seen
@@ -157,6 +163,34 @@ static bool take_replay(Task& task, VirtAddr site, VirtAddr sp) {
   return true;
 }
 
+// A site that is met again has cost its thread time, and under a storm of signals the next one is pending
+// already: it would take the thread out of the copy once more, and it would never get on. So the displaced
+// instruction is stepped with all signals but its own faults held back. True where the thread has been
+// resumed or left its copy.
+bool Engine::finish_copy(Task& task, Image& image) {
+  const pid_t tid = task.id.tid;
+  const auto mask = tracee::signal_mask(tid);
+  if (!mask || tracee::consume(tid, tracee::Block::no) == std::nullopt) return false;
+  queue_.forget(tid);
+  (void)tracee::set_signal_mask(tid, *mask | ~kFaults);
+  bool own_event = false;
+  for (int steps = 0; steps < kMostSteps && !own_event; ++steps) {
+    const auto regs = tracee::registers(tid);
+    if (!regs || !image.in_copy(regs->pc()) || image.space().is_behind(*regs)) break;
+    if (tracee::step(tid) == tracee::Alive::gone) break;
+    const auto event = tracee::consume(tid, tracee::Block::yes);
+    if (!event) break;
+    own_event = !std::holds_alternative<tracee::Trap>(tracee::classify(event->status));
+    if (!own_event) continue;
+    (void)tracee::set_signal_mask(tid, *mask);
+    handle(*event);
+  }
+  if (own_event) return true;
+  (void)tracee::set_signal_mask(tid, *mask);
+  (void)tracee::resume(tid);
+  return true;
+}
+
 void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const pid_t tid = task.id.tid;
   const std::shared_ptr<Image> image = task.process->image;
@@ -180,7 +214,8 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   // The object that holds the site may have been the one that went.
   arch::Regs next = regs;
   if (const mech::BreakpointSite* still = image->space().find(address)) image->space().pass(*still, next);
-  if (tracee::set_registers(tid, next) == tracee::Alive::yes) (void)tracee::resume(tid);
+  if (tracee::set_registers(tid, next) == tracee::Alive::yes && !(replayed && finish_copy(task, *image)))
+    (void)tracee::resume(tid);
   if (observed) calls_.report(task);
 }
 

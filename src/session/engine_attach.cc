@@ -127,7 +127,16 @@ void Engine::let_run(Task& task) {
   const pid_t tid = task.id.tid;
   const bool was_ours = std::exchange(task.interrupted, false);
   task.listening = false;
-  if (was_ours) {
+  Image* image = task.process->image.get();
+  if (was_ours && image != nullptr && image->unfinished() && !tracee::has_seccomp(tid)) {
+    auto regs = tracee::registers(tid);
+    if (!regs) return;
+    task.rewound = tracee::rewind_interrupted_syscall(*regs);
+    if (task.rewound) (void)tracee::set_registers(tid, *regs);
+    (void)tracee::consume(tid, tracee::Block::no);
+    queue_.forget(tid);
+    image->finish_arming([tid]() -> std::optional<pid_t> { return tid; });
+  } else if (was_ours) {
     auto regs = tracee::registers(tid);
     // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen.
     if (regs && static_cast<int64_t>(regs->raw.rax) == -EINTR) {

@@ -36,6 +36,7 @@ class Engine {
   void on(Task& task, tracee::Exited stop);
   void on(Task& task, tracee::Killed stop);
   void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
+  bool finish_copy(Task& task, Image& image);
   void deliver(Task& task, int signal);
   NeedStopped stop_here(Task& task, const arch::Regs& at);
 
@@ -72,13 +73,13 @@ class Engine {
   // --- engine_detach.cc
   void detach_all();
   void detach(std::set<pid_t> pids);
-  bool stop_all(std::set<pid_t>& pids, std::map<pid_t, int>& stopped);
-  bool stopped_for_detach(const tracee::WaitEvent& event, int& signal);
+  bool stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped);
+  bool stopped_for_detach(const tracee::WaitEvent& event);
   void collect_births();
   bool sleeps_outside_copies(pid_t tid) const;
-  void drain_trap(pid_t tid, Image& image, int& signal);
+  bool trap_is_pending(const Task& task) const;
   void settle_registers(Task& task, Image& image);
-  void clean_image(Image& image, const std::map<pid_t, int>& stopped, bool all_stopped);
+  void clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped);
 
   // --- closing.cc
   void closing_words();

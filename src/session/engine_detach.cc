@@ -12,9 +12,8 @@ namespace {
 
 // ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
 constexpr unsigned kPatience = 2000;
-constexpr int kRounds = 5;             // of waiting a millisecond for each task
-constexpr unsigned kWakeWait = 50;     // ms
-constexpr unsigned kDrainWait = 1000;  // ms for a signal that is pending already
+constexpr int kRounds = 5;          // of waiting a millisecond for each task
+constexpr unsigned kWakeWait = 50;  // ms
 
 uint64_t milliseconds() {
   return timestamp().monotonic / 1'000'000;
@@ -49,7 +48,7 @@ bool Engine::sleeps_outside_copies(pid_t tid) const {
 
 // Stops every task of these processes, and of those that they make meanwhile, whose pids are added. The
 // answer is whether all stand.
-bool Engine::stop_all(std::set<pid_t>& pids, std::map<pid_t, int>& stopped) {
+bool Engine::stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped) {
   const uint64_t deadline = milliseconds() + kPatience;
   const bool everything = pids.size() == processes_.size();
   for (int rounds = 0;;) {
@@ -71,14 +70,13 @@ bool Engine::stop_all(std::set<pid_t>& pids, std::map<pid_t, int>& stopped) {
     for (pid_t tid : waiting) {
       const auto event = tracee::consume_within(tid, 1);
       queue_.forget(tid);
-      int signal = 0;
-      if (event && stopped_for_detach(*event, signal)) stopped[tid] = signal;
+      if (event && stopped_for_detach(*event)) stopped.insert(tid);
     }
   }
 }
 
 // What a consumed stop means on the way out. False where the task runs on or has ended.
-bool Engine::stopped_for_detach(const tracee::WaitEvent& event, int& signal) {
+bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
   auto found = tasks_.find(event.tid);
   if (found == tasks_.end()) return false;
   Task& task = *found->second;
@@ -93,8 +91,8 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event, int& signal) {
     Image* image = task.process->image.get();
     const mech::BreakpointSite* site = regs && image != nullptr ? image->space().hit(*regs) : nullptr;
     if (site == nullptr) {
-      signal = SIGTRAP;
-      return true;
+      deliver(task, SIGTRAP);
+      return false;
     }
     regs->set_pc(site->address);
     if (tracee::set_registers(event.tid, *regs) == tracee::Alive::gone) return false;
@@ -104,7 +102,9 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event, int& signal) {
   }
   if (std::holds_alternative<tracee::Interrupted>(stop) || std::holds_alternative<tracee::GroupStop>(stop)) {
     task.interrupted = true;
-    return true;
+    if (!trap_is_pending(task)) return true;
+    (void)tracee::resume(event.tid);
+    return false;
   }
   if (event.status.is_end() || std::holds_alternative<tracee::NewTask>(stop) ||
       std::holds_alternative<tracee::Exec>(stop)) {
@@ -117,14 +117,12 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event, int& signal) {
 
 // A thread that has met an int3 but was stopped by us first still has its SIGTRAP to come: it must not
 // outlive our int3.
-void Engine::drain_trap(pid_t tid, Image& image, int& signal) {
-  auto regs = tracee::registers(tid);
-  if (!regs || image.space().hit(*regs) == nullptr) return;
-  const auto status = tracee::read_status(tid);
-  if (!status || (status->pending & tracee::signal_bit(SIGTRAP)) == 0) return;
-  if (tracee::resume(tid) == tracee::Alive::gone) return;
-  const auto event = tracee::consume_within(tid, kDrainWait);
-  if (event) (void)stopped_for_detach(*event, signal);
+bool Engine::trap_is_pending(const Task& task) const {
+  const auto regs = tracee::registers(task.id.tid);
+  Image* image = task.process->image.get();
+  if (!regs || image == nullptr || image->space().hit(*regs) == nullptr) return false;
+  const auto status = tracee::read_status(task.id.tid);
+  return status && (status->pending & tracee::signal_bit(SIGTRAP)) != 0;
 }
 
 void Engine::settle_registers(Task& task, Image& image) {
@@ -142,12 +140,12 @@ void Engine::settle_registers(Task& task, Image& image) {
 
 // The program's own code, whether or not all its tasks could be stopped; and no page of ours, if none of them
 // can be in it.
-void Engine::clean_image(Image& image, const std::map<pid_t, int>& stopped, bool all_stopped) {
+void Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped) {
   image.space().restore(image.space().memory());
   std::string failure = "a thread is busy";
-  for (const auto& [tid, signal] : stopped) {
+  for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);
-    const bool fit = found != tasks_.end() && found->second->process->image.get() == &image && signal == 0;
+    const bool fit = found != tasks_.end() && found->second->process->image.get() == &image;
     if (!all_stopped || !fit || tracee::has_seccomp(tid)) continue;
     failure = image.space().unmap_copies(tid, image.find_slack());
     break;
@@ -156,21 +154,19 @@ void Engine::clean_image(Image& image, const std::map<pid_t, int>& stopped, bool
 }
 
 void Engine::detach(std::set<pid_t> pids) {
-  std::map<pid_t, int> stopped;
+  std::set<pid_t> stopped;
   const bool all_stopped = stop_all(pids, stopped);
-  for (auto& [tid, signal] : stopped) {
+  for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);
     if (found == tasks_.end() || found->second->process->image == nullptr) continue;
-    const std::shared_ptr<Image> image = found->second->process->image;
-    if (signal == 0) drain_trap(tid, *image, signal);
-    if (found = tasks_.find(tid); found != tasks_.end()) settle_registers(*found->second, *image);
+    settle_registers(*found->second, *found->second->process->image);
   }
   std::set<std::shared_ptr<Image>> images;
   for (pid_t pid : pids)
     if (auto process = processes_.find(pid); process != processes_.end() && process->second->image != nullptr)
       images.insert(process->second->image);
   for (const auto& image : images) clean_image(*image, stopped, all_stopped);
-  for (const auto& [tid, signal] : stopped) (void)tracee::detach(tid, signal);
+  for (pid_t tid : stopped) (void)tracee::detach(tid);
   // Those that slept: they wake when what they wait for runs on, and stop once more for us.
   for (auto& [tid, task] : tasks_)
     if (pids.contains(task->process->pid) && !stopped.contains(tid) && tracee::consume_within(tid, kWakeWait))

@@ -64,6 +64,11 @@ class Image {
   // The site of an object's first initializer was met: it has been relocated.
   void on_initializer(VirtAddr address, const NeedStopped& need_stopped);
 
+  // True where something could not be armed because no thread could be stopped; finish_arming() tries again
+  // with one that is.
+  bool unfinished() const { return unfinished_; }
+  void finish_arming(const NeedStopped& need_stopped);
+
   // Whether the function that begins there jumps back to its first instruction, so that meeting it again need
   // be no call.
   bool branches_to_entry(VirtAddr entry);
@@ -113,6 +118,7 @@ class Image {
   elf::LoadedObject interpreter_;  // at exec, until the link map names it
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
+  bool unfinished_ = false;
   bool relocated_once_ = false;  // the dynamic linker has finished start-up
   std::string no_injection_;     // why nothing may be mapped into the process; empty where it may
   std::unordered_map<std::string, elf::LoadedObject> loaded_;  // by link map entry, to be unloaded by it

@@ -51,7 +51,10 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
   if (!no_injection_.empty()) return no_injection_;
   if (space_->has_room(near.begin, sites) && space_->has_room(near.end, sites)) return {};
   auto stopped = need_stopped();
-  if (!stopped) return "no thread of the process could be stopped";
+  if (!stopped) {
+    unfinished_ = true;
+    return "no thread of the process could be stopped";
+  }
   maps_ = tracee::read_maps(pid_);
   return space_->make_room(near, sites, *stopped, maps_, find_slack());
 }
@@ -127,6 +130,7 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
     return refuse(point, reason);
   auto answer = space_->install(point.address, file_bytes(point.address));
   if (const auto* declined = std::get_if<mech::Declined>(&answer)) return refuse(point, declined->reason);
+  if (std::holds_alternative<mech::Busy>(answer) && unfinished_) return;  // its turn comes
   if (const auto* busy = std::get_if<mech::Busy>(&answer))
     return refuse(point, no_room.empty() ? busy->reason : no_room);
   const Probe& probe = services_.registry.add(point);
@@ -137,6 +141,16 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
     explain(fmt::format("{}: {} at {}: breakpoint; {}; passed {}",
                         services_.options.requests.all[request].text, probe.label.text(), point.address,
                         point.reason, site.copy ? "by an out-of-line copy" : "by emulation"));
+}
+
+void Image::finish_arming(const NeedStopped& need_stopped) {
+  unfinished_ = false;
+  const size_t before = armed();
+  arm(objects_, plan::Relocated::yes, need_stopped);
+  const size_t more = armed() - before;
+  if (!unfinished_)
+    services_.reporter.notice(fmt::format("process {} could be stopped at last; {} more probe{} armed", pid_,
+                                          more, more == 1 ? "" : "s"));
 }
 
 void Image::arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped) {

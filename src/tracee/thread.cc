@@ -72,6 +72,10 @@ Alive resume(pid_t tid, int signal) {
 Alive resume_to_syscall(pid_t tid) {
   return request(PTRACE_SYSCALL, tid, nullptr, nullptr);
 }
+Alive step(pid_t tid) {
+  return request(PTRACE_SINGLESTEP, tid, nullptr, nullptr);
+}
+
 Alive leave_syscall(pid_t tid) {
   if (resume_to_syscall(tid) == Alive::gone) return Alive::gone;
   const auto event = consume(tid, Block::yes);
@@ -132,8 +136,14 @@ PeekAnswer peek_any(Block block) {
 std::optional<WaitEvent> peek(pid_t tid) {
   return wait_for(P_PID, tid, WNOWAIT | WNOHANG);
 }
+// A signal of ours (the front end's request, its alarm) ends only the wait for anything: here somebody is
+// owed the stop.
 std::optional<WaitEvent> consume(pid_t tid, Block block) {
-  return wait_for(P_PID, tid, flag(block));
+  for (;;) {
+    errno = 0;
+    auto event = wait_for(P_PID, tid, flag(block));
+    if (event || errno != EINTR) return event;
+  }
 }
 
 std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {

@@ -61,6 +61,9 @@ class AddressSpace {
     const BreakpointSite* replayed = nullptr;
   };
   Translation to_program(arch::Regs& regs) const;
+  // The displaced instruction has run: the thread stands at the copy's jump back, or past the copy's own
+  // work.
+  bool is_behind(const arch::Regs& regs) const;
   bool in_copy(VirtAddr pc) const { return arena_.contains(pc); }
 
   // An object is unmapped: its sites are gone with it, and nothing is written.

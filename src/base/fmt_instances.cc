@@ -1,5 +1,6 @@
-// fmt's compiled part. Debian ships it as a shared library or as headers only: the one costs start-up time, the other a whole
-// fmt in each object file. Compiled here once, it is neither. The instances are those that fmt/format.h declares extern.
+// fmt's compiled part. Debian ships it as a shared library or as headers only: the one costs start-up time,
+// the other a whole fmt in each object file. Compiled here once, it is neither. The instances are those that
+// fmt/format.h declares extern.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

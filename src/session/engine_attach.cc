@@ -70,10 +70,12 @@ int Engine::seize_all(Process& process) {
       if (tasks_.contains(tid) || births_.contains(tid)) continue;
       const int error_number = tracee::seize(tid);
       if (error_number == ESRCH) continue;  // ended in the meantime
-      // A thread that its seized creator made is ours without our asking, and the kernel says EPERM.
-      if (error_number == EPERM && !tasks_.empty() &&
-          tracee::read_status(tid).value_or(tracee::StatusFields{}).tracer == getpid())
-        continue;
+      // The kernel says EPERM of a thread that its seized creator made, for it is ours already, and of one
+      // that is ending.
+      const auto status = tracee::read_status(tid);
+      const bool ours_or_gone =
+          !status || status->tracer == getpid() || status->state == 'Z' || status->state == 'X';
+      if (error_number == EPERM && ours_or_gone) continue;
       if (error_number != 0) return error_number;
       add_task(tid, process).trap_blocked = read_trap_blocked(tid);
       found = true;

@@ -1,11 +1,28 @@
 #include "image.h"
 
+#include <gelf.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "rtrace/base/error.h"
 
 namespace rtrace::elf {
+
+namespace {
+
+// libelf reads the image where it is mapped; for input in the machine's own byte order it writes nothing.
+::Elf* open_image(Bytes bytes) {
+  static const bool known_version = elf_version(EV_CURRENT) != EV_NONE;
+  if (!known_version) throw Error("libelf does not know this version of ELF");
+  return elf_memory(const_cast<char*>(reinterpret_cast<const char*>(bytes.data())), bytes.size());
+}
+
+}  // namespace
+
+void Image::EndElf::operator()(::Elf* elf) const {
+  elf_end(elf);
+}
 
 Image::Image(Mapping mapping) : mapping_(std::move(mapping)) {
   read_header();
@@ -21,8 +38,9 @@ void Image::read_header() {
   if (identification[EI_CLASS] == std::byte{ELFCLASS32}) throw Error("a 32-bit object");
   if (identification[EI_CLASS] != std::byte{ELFCLASS64}) throw Error("an object of unknown class");
   if (identification[EI_DATA] != std::byte{ELFDATA2LSB}) throw Error("a big-endian object");
-  auto header = load<Elf64_Ehdr>(bytes);
-  if (!header) throw Error("truncated: no file header");
+  elf_.reset(open_image(bytes));
+  const Elf64_Ehdr* header = elf64_getehdr(elf_.get());
+  if (header == nullptr) throw Error("truncated: no file header");
   header_ = *header;
   if (header_.e_machine != EM_X86_64)
     throw Error::make("an object for machine {}, not x86-64", header_.e_machine);
@@ -32,11 +50,11 @@ void Image::read_program_headers() {
   if (header_.e_phnum == 0) return;
   if (header_.e_phentsize != sizeof(Elf64_Phdr))
     throw Error::make("program headers of {} bytes each", header_.e_phentsize);
-  // PN_XNUM (more than 65534 headers, gABI) stays the plain number here: no linker makes such an object that
-  // can be loaded.
-  Table<Elf64_Phdr> table(exactly(file(), header_.e_phoff, uint64_t{header_.e_phnum} * sizeof(Elf64_Phdr)));
-  if (table.size() != header_.e_phnum) throw Error("truncated: the program headers are not in the file");
-  for (size_t i = 0; i < table.size(); ++i) program_headers_.push_back(table[i]);
+  size_t count = 0;
+  const Elf64_Phdr* table = elf_getphdrnum(elf_.get(), &count) == 0 ? elf64_getphdr(elf_.get()) : nullptr;
+  if (table == nullptr || count > file().size() / sizeof(Elf64_Phdr))
+    throw Error("truncated: the program headers are not in the file");
+  program_headers_.assign(table, table + count);
   for (const Elf64_Phdr& header : program_headers_)
     if (header.p_type == PT_LOAD) add_segment(header);
   // The gABI asks for this order; lookups here depend on it.
@@ -92,25 +110,24 @@ const std::vector<Section>& Image::sections() const {
 
 std::vector<Section> Image::read_sections() const {
   if (header_.e_shoff == 0 || header_.e_shentsize != sizeof(Elf64_Shdr)) return {};
-  Table<Elf64_Shdr> all(clamped(file(), header_.e_shoff));
-  auto first = all.at(0);
-  if (!first) {
+  size_t count = 0;
+  size_t names = 0;
+  if (elf_getshdrnum(elf_.get(), &count) != 0 || count == 0 || count > file().size() / sizeof(Elf64_Shdr)) {
     warn("truncated: the section headers are not in the file");
     return {};
   }
-  // gABI, "Sections": numbers that do not fit the file header stand in section 0.
-  uint64_t count = header_.e_shnum != 0 ? header_.e_shnum : first->sh_size;
-  if (count > all.size()) {
-    warn("truncated: the section headers are not in the file");
-    return {};
-  }
-  uint64_t names_index = header_.e_shstrndx == SHN_XINDEX ? first->sh_link : header_.e_shstrndx;
-  StringTable names;
-  if (names_index < count)
-    names = StringTable(contents({.name = {}, .header = all[static_cast<size_t>(names_index)]}));
+  const bool named = elf_getshdrstrndx(elf_.get(), &names) == 0;
   std::vector<Section> result;
-  result.reserve(static_cast<size_t>(count));
-  for (size_t i = 0; i < count; ++i) result.push_back({names.at(all[i].sh_name), all[i]});
+  result.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Elf64_Shdr* header = elf64_getshdr(elf_getscn(elf_.get(), i));
+    if (header == nullptr) {
+      warn("truncated: the section headers are not in the file");
+      return {};
+    }
+    const char* name = named ? elf_strptr(elf_.get(), names, header->sh_name) : nullptr;
+    result.push_back({name != nullptr ? name : "", *header});
+  }
   return result;
 }
 
@@ -160,21 +177,20 @@ std::optional<Image::BuildId> Image::read_build_id() const {
 }
 
 std::optional<Image::BuildId> Image::build_id_in(uint64_t offset, uint64_t size, uint64_t alignment) const {
-  Bytes notes = exactly(file(), offset, size);
   // gABI: 4-byte alignment; .note.gnu.property alone has 8.
-  uint64_t align = alignment == 8 ? 8 : 4;
-  auto aligned = [&](uint64_t value) { return (value + align - 1) & ~(align - 1); };
-  uint64_t at = 0;
-  while (auto note = load<Elf64_Nhdr>(notes, at)) {
-    uint64_t name = at + sizeof(Elf64_Nhdr);
-    uint64_t description = aligned(name + note->n_namesz);
-    Bytes owner = exactly(notes, name, note->n_namesz);
-    Bytes bytes = exactly(notes, description, note->n_descsz);
-    bool gnu =
-        owner.size() == sizeof ELF_NOTE_GNU && std::memcmp(owner.data(), ELF_NOTE_GNU, owner.size()) == 0;
-    if (note->n_type == NT_GNU_BUILD_ID && gnu && !bytes.empty())
-      return BuildId{bytes, {offset + description}};
-    at = aligned(description + note->n_descsz);
+  const auto type = alignment == 8 ? ELF_T_NHDR8 : ELF_T_NHDR;
+  if (exactly(file(), offset, size).empty()) return std::nullopt;
+  Elf_Data* notes = elf_getdata_rawchunk(elf_.get(), static_cast<int64_t>(offset), size, type);
+  if (notes == nullptr) return std::nullopt;
+  GElf_Nhdr note{};
+  size_t name = 0;
+  size_t description = 0;
+  for (size_t at = 0; (at = gelf_getnote(notes, at, &note, &name, &description)) > 0;) {
+    const auto* bytes = static_cast<const char*>(notes->d_buf);
+    const bool gnu = note.n_namesz == sizeof ELF_NOTE_GNU &&
+                     std::memcmp(bytes + name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0;
+    Bytes id = exactly(file(), offset + description, note.n_descsz);
+    if (note.n_type == NT_GNU_BUILD_ID && gnu && !id.empty()) return BuildId{id, {offset + description}};
   }
   return std::nullopt;
 }

@@ -261,23 +261,20 @@ void Engine::on(Task& task, tracee::OtherEvent) {
 }
 
 void Engine::on(Task& task, tracee::Exited stop) {
-  const bool process_ended = task.id.tid == task.process->pid;
-  (void)tracee::consume(task.id.tid, tracee::Block::no);
-  Process& process = *task.process;
-  if (!process.silent) calls_.abandon_all(task);
-  if (process_ended && !process.silent && !process.launching)
-    reporter_.take(task.id, timestamp(), decode::Exited{stop.status});
-  remove_task(task);
-  if (process_ended) end_process(process);
+  ended(task, decode::Exited{stop.status});
 }
 
 void Engine::on(Task& task, tracee::Killed stop) {
-  const bool process_ended = task.id.tid == task.process->pid;
-  (void)tracee::consume(task.id.tid, tracee::Block::no);
+  ended(task, decode::Killed{stop.signal, stop.core_dumped});
+}
+
+template <typename End>
+void Engine::ended(Task& task, End end) {
   Process& process = *task.process;
+  const bool process_ended = task.id.tid == process.pid;
+  (void)tracee::consume(task.id.tid, tracee::Block::no);
   if (!process.silent) calls_.abandon_all(task);
-  if (process_ended && !process.silent && !process.launching)
-    reporter_.take(task.id, timestamp(), decode::Killed{stop.signal, stop.core_dumped});
+  if (process_ended && !process.silent && !process.launching) reporter_.take(task.id, timestamp(), end);
   remove_task(task);
   if (process_ended) end_process(process);
 }

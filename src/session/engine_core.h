@@ -35,6 +35,8 @@ class Engine {
   void on(Task& task, tracee::OtherEvent);
   void on(Task& task, tracee::Exited stop);
   void on(Task& task, tracee::Killed stop);
+  template <typename End>
+  void ended(Task& task, End end);
   void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
   bool finish_copy(Task& task, Image& image);
   void deliver(Task& task, int signal);

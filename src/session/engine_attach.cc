@@ -14,6 +14,7 @@
 namespace rtrace::session {
 namespace {
 
+constexpr unsigned kStopAgain = 1000;  // ms, for a stop that is pending already
 constexpr int kAttempts = 50;
 constexpr unsigned kHoldWait = 20;  // ms that the process may go on before another thread is asked
 
@@ -170,6 +171,7 @@ void Engine::arm_attached(Process& process) {
   // (kernel/signal.c, do_jobctl_trap).
   (void)tracee::interrupt(*held);
   (void)tracee::resume(*held);
+  if (const auto event = tracee::consume_within(*held, kStopAgain)) handle(*event);
 }
 
 void Engine::announce(const Process& process) {

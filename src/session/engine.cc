@@ -113,6 +113,7 @@ void Engine::watch_births() {
   births_timed_ = half;
   const itimerval interval = half ? itimerval{{0, 50'000}, {0, 50'000}} : itimerval{};
   setitimer(ITIMER_REAL, &interval, nullptr);
+  if (kicked != 0) on_kick(0);  // its alarm has just been replaced
 }
 
 void Engine::handle(const tracee::WaitEvent& event) {
@@ -169,6 +170,9 @@ static bool take_replay(Task& task, VirtAddr site, VirtAddr sp) {
 // resumed or left its copy.
 bool Engine::finish_copy(Task& task, Image& image) {
   const pid_t tid = task.id.tid;
+  // A step's SIGTRAP would cost a program its own disposition of it, and a system call may take for ever.
+  if (task.process->trap.kind != TrapDisposition::Kind::standard || image.stands_at_syscall(tid))
+    return false;
   const auto mask = tracee::signal_mask(tid);
   if (!mask || tracee::consume(tid, tracee::Block::no) == std::nullopt) return false;
   queue_.forget(tid);

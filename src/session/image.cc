@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "rtrace/base/log.h"
+#include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
 namespace {
@@ -85,6 +86,14 @@ void Image::find_main_program() {
     interpreter_.bias = LoadBias{base->second};
     interpreter_.file = services_.objects.open(pid_, *entry, interpreter_.bias, space_->memory(), false);
   }
+}
+
+bool Image::stands_at_syscall(pid_t tid) const {
+  const auto regs = tracee::registers(tid);
+  std::byte code[arch::kMaxInsn];
+  const size_t got = regs ? space_->memory().read(regs->pc(), code) : 0;
+  const auto insn = arch::decode({code, got}, regs ? regs->pc() : VirtAddr{});
+  return !insn || insn->kind == arch::Insn::Kind::syscall;
 }
 
 bool Image::is_of(pid_t pid) const {

@@ -44,6 +44,8 @@ class Image {
   std::shared_ptr<Image> clone_for(pid_t child) const;
 
   mech::AddressSpace& space() { return *space_; }
+  // Whether that stopped thread's next instruction is a system call; true where it cannot be seen.
+  bool stands_at_syscall(pid_t tid) const;
   bool in_copy(VirtAddr pc) const { return space_->in_copy(pc); }
   const plan::Objects& objects() const { return objects_; }
   // Probe points that stand.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "rtrace/base/log.h"
+#include "rtrace/base/moment.h"
 
 namespace rtrace::mech {
 namespace {
@@ -17,7 +18,8 @@ std::span<const std::byte> one(const std::byte& byte) {
 
 }  // namespace
 
-AddressSpace::AddressSpace(pid_t pid, PatchLedger& ledger) : memory_(pid), ledger_(ledger) {}
+AddressSpace::AddressSpace(pid_t pid, PatchLedger& ledger)
+    : memory_(pid), ledger_(ledger), foothold_(ledger.session()) {}
 
 AddressSpace::~AddressSpace() {
   forget_all();
@@ -33,7 +35,23 @@ BreakpointSite* AddressSpace::hit(const arch::Regs& regs) {
 }
 
 bool AddressSpace::has_room(VirtAddr near, size_t sites) const {
-  return arena_.room_near(near) >= sites * arch::kMaxOutOfLine;
+  return foothold_.has_room(near, sites);
+}
+
+std::string AddressSpace::make_room(Range near, size_t sites, pid_t stopped,
+                                    const std::vector<tracee::MapsEntry>& maps, Range slack) {
+  return foothold_.make_room({memory_, ledger_, stopped, slack}, near, sites, maps);
+}
+
+std::string AddressSpace::unmap_copies(pid_t stopped, Range slack) {
+  std::string failure = unmap_copies_of(memory_, stopped, slack);
+  if (failure.empty()) foothold_ = Foothold(ledger_.session());
+  return failure;
+}
+
+std::string AddressSpace::unmap_copies_of(const tracee::ProcessMemory& child, pid_t stopped,
+                                          Range slack) const {
+  return foothold_.leave({child, ledger_, stopped, slack});
 }
 
 // The instruction's own bytes: where a site stands inside what was read, what it displaced.
@@ -78,7 +96,7 @@ InstallAnswer AddressSpace::install(VirtAddr address, std::span<const std::byte>
 
 // An empty reason: no room.
 std::optional<Declined> AddressSpace::place_copy(BreakpointSite& site, std::span<const std::byte> code) {
-  auto copy = arena_.allocate(site.address, arch::out_of_line_bound(code));
+  auto copy = foothold_.allocate(site.address, arch::out_of_line_bound(code));
   if (!copy) return Declined{};
   auto relocated = arch::relocate(code, site.address, *copy);
   if (const auto* refused = std::get_if<arch::Refused>(&relocated)) return Declined{refused->reason};
@@ -93,14 +111,21 @@ std::optional<Declined> AddressSpace::place_copy(BreakpointSite& site, std::span
 bool AddressSpace::publish_and_write(BreakpointSite& site) {
   site.patch = ledger_.publish(pid(), site.address, one(site.saved), one(kInt3));
   if (site.patch == PatchLedger::kNone) return false;
+  if (site.copy) foothold_.add_site(memory_, site.address, site.copy, site.saved);
+  const moment::Scope writing(Moment::byte_write);
   if (memory_.write(site.address, one(kInt3)) == 0) return true;
   ledger_.withdraw(site.patch);
   return false;
 }
 
 bool AddressSpace::pass(const BreakpointSite& site, arch::Regs& regs) const {
-  if (site.emulation && (site.emulation->registers_only() || !site.copy))
-    if (arch::emulate(*site.emulation, site.address, regs, memory_)) return true;
+  const arch::Regs before = regs;
+  if (site.emulation && (site.emulation->registers_only() || !site.copy) &&
+      arch::emulate(*site.emulation, site.address, regs, memory_)) {
+    // One past another site means "met it, not passed" to whoever finds the thread after our death.
+    if (!site.copy || !sites_.contains(regs.pc() - 1)) return true;
+    regs = before;
+  }
   regs.set_pc(site.copy ? site.copy : site.address);
   return static_cast<bool>(site.copy);
 }
@@ -132,7 +157,8 @@ void AddressSpace::forget(Range range) {
     if (!range.contains(site.address)) return false;
     for (uint64_t offset = 0; offset < site.copy_size; offset += CodeArena::kAlignment)
       copies_.erase(site.copy + offset);
-    if (site.copy) arena_.release(site.copy, site.copy_size);
+    if (site.copy) foothold_.release(site.copy, site.copy_size);
+    foothold_.remove_site(memory_, site.address);
     ledger_.withdraw(site.patch);
     return true;
   });
@@ -154,9 +180,7 @@ void AddressSpace::restore(const tracee::ProcessMemory& memory) const {
 
 std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
   auto copy = std::make_unique<AddressSpace>(child, ledger_);
-  copy->arena_ = arena_;
-  copy->gadget_ = gadget_;
-  copy->frame_area_ = frame_area_;
+  copy->foothold_ = foothold_;
   for (const auto& [address, site] : sites_) {
     auto twin = std::make_unique<BreakpointSite>(*site);
     twin->patch = ledger_.publish(child, address, one(site->saved), one(kInt3));

@@ -1,10 +1,19 @@
 #include "rtrace/mech/patch_table.h"
 
+#include <sys/random.h>
+
 #include <cstring>
 
 #include "rtrace/base/error.h"
 
 namespace rtrace::mech {
+
+PatchLedger::PatchLedger(PatchTable& table) : table_(table) {
+  uint64_t session = table.session;
+  while (session == 0)
+    if (getrandom(&session, sizeof session, 0) != sizeof session) throw Error::from_errno(errno, "getrandom");
+  table.session = session;
+}
 
 PatchLedger::Index PatchLedger::publish(pid_t pid, VirtAddr address, std::span<const std::byte> original,
                                         std::span<const std::byte> written) {

@@ -10,6 +10,7 @@
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/moment.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -90,6 +91,7 @@ void Engine::run() {
       if (should_end()) break;
     }
     watch_births();
+    moment::enter(Moment::waiting);
     const auto answer = queue_.next(tasks_, tracee::Block::yes);
     if (answer.event)
       handle(*answer.event);
@@ -120,6 +122,7 @@ void Engine::handle(const tracee::WaitEvent& event) {
   auto found = tasks_.find(event.tid);
   if (found == tasks_.end()) return on_unknown(event);
   Task& task = *found->second;
+  moment::enter(Moment::stop_peeked);
   RTRACE_LOG(session, 3, "{}: code {} status {:#x}", event.tid, event.status.code,
              static_cast<unsigned>(event.status.status));
   std::visit([&](auto stop) { on(task, stop); }, tracee::classify(event.status));
@@ -148,7 +151,7 @@ void Engine::on(Task& task, tracee::Trap) {
     at_site(task, *site, *regs);
     return;
   }
-  deliver(task, SIGTRAP);
+  if (!step_aside(task, *regs)) deliver(task, SIGTRAP);
 }
 
 // Whether the site is met again after a signal handler. Places that the stack has left behind (siglongjmp)
@@ -164,6 +167,11 @@ static bool take_replay(Task& task, VirtAddr site, VirtAddr sp) {
   return true;
 }
 
+static void give_mask_back(pid_t tid, uint64_t mask, Image& image) {
+  (void)tracee::set_signal_mask(tid, mask);
+  image.space().foothold().note_mask(image.space().memory(), 0, 0);
+}
+
 // A site that is met again has cost its thread time, and under a storm of signals the next one is pending
 // already: it would take the thread out of the copy once more, and it would never get on. So the displaced
 // instruction is stepped with all signals but its own faults held back. True where the thread has been
@@ -176,6 +184,7 @@ bool Engine::finish_copy(Task& task, Image& image) {
   const auto mask = tracee::signal_mask(tid);
   if (!mask || tracee::consume(tid, tracee::Block::no) == std::nullopt) return false;
   queue_.forget(tid);
+  image.space().foothold().note_mask(image.space().memory(), tid, *mask);
   (void)tracee::set_signal_mask(tid, *mask | ~kFaults);
   bool own_event = false;
   for (int steps = 0; steps < kMostSteps && !own_event; ++steps) {
@@ -186,13 +195,24 @@ bool Engine::finish_copy(Task& task, Image& image) {
     if (!event) break;
     own_event = !std::holds_alternative<tracee::Trap>(tracee::classify(event->status));
     if (!own_event) continue;
-    (void)tracee::set_signal_mask(tid, *mask);
+    give_mask_back(tid, *mask, image);
     handle(*event);
   }
   if (own_event) return true;
-  (void)tracee::set_signal_mask(tid, *mask);
+  give_mask_back(tid, *mask, image);
   (void)tracee::resume(tid);
   return true;
+}
+
+// The one change of the thread that a hit makes. Until then our death leaves the SIGTRAP to the handler in
+// the process; where none stands it would kill, so that the stop is consumed first.
+void Engine::commit(Task& task, Image& image, const arch::Regs& regs) {
+  if (task.process->silent || !image.survival().stands()) {
+    (void)tracee::consume(task.id.tid, tracee::Block::no);
+    queue_.forget(task.id.tid);
+  }
+  (void)tracee::set_registers(task.id.tid, regs);
+  moment::enter(Moment::registers_written);
 }
 
 void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
@@ -206,9 +226,9 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   if (observed) calls_.observe(task, site, regs, need_stopped);
   if (!task.process->launching)
     restore_trap_state(tid, task.process->trap, task.trap_blocked, image->space(), need_stopped);
+  keep_bridge(task, *image, need_stopped);
   if (site.signal_call != 0)
-    observe_signal_call(static_cast<SignalCall::Kind>(site.signal_call), regs, image->space().memory(),
-                        task.process->trap, task.trap_blocked);
+    at_signal_call(task, *image, static_cast<SignalCall::Kind>(site.signal_call), regs, need_stopped);
   if (site.initializer) image->on_initializer(address, need_stopped);
   if (site.rendezvous) {
     image->sync(Image::Moment::hook, task.id, need_stopped);
@@ -218,8 +238,8 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   // The object that holds the site may have been the one that went.
   arch::Regs next = regs;
   if (const mech::BreakpointSite* still = image->space().find(address)) image->space().pass(*still, next);
-  if (tracee::set_registers(tid, next) == tracee::Alive::yes && !(replayed && finish_copy(task, *image)))
-    (void)tracee::resume(tid);
+  commit(task, *image, next);
+  if (!(replayed && finish_copy(task, *image))) (void)tracee::resume(tid);
   if (observed) calls_.report(task);
 }
 

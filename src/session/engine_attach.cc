@@ -159,7 +159,8 @@ void Engine::arm_attached(Process& process) {
   const event::TraceeId who = tasks_.contains(process.pid) ? tasks_.at(process.pid)->id
                                                            : event::TraceeId{process.pid, process.pid, 0};
   process.image->sync(Image::Moment::attach, who, need_stopped);
-  if (process.trap.kind == TrapDisposition::Kind::caught && need_stopped() && process.image->space().gadget())
+  if (process.trap.kind == TrapDisposition::Kind::caught && need_stopped() &&
+      process.image->space().foothold().exists())
     learn_trap_action(*held, process.trap, process.image->space());
   if (!held) return;
   Task& task = *tasks_.at(*held);
@@ -182,6 +183,9 @@ void Engine::announce(const Process& process) {
       "attached to {} ({}), {}, {}; {} armed", process.pid, process.name, counted(threads, "thread"),
       counted(process.image->objects().size(), "object"), counted(process.image->armed(), "probe"));
   if (pending > 0) line += fmt::format(", {} pending", counted(pending, "pattern"));
+  const std::string& risk = process.image->survival().risk();
+  if (!risk.empty() && process.image->space().size() > 0)
+    line += fmt::format("; {}: SIGKILL of rtrace would kill it at its next probe", risk);
   reporter_.notice(line);
 }
 

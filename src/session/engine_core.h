@@ -38,6 +38,7 @@ class Engine {
   template <typename End>
   void ended(Task& task, End end);
   void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
+  void commit(Task& task, Image& image, const arch::Regs& regs);
   bool finish_copy(Task& task, Image& image);
   void deliver(Task& task, int signal);
   NeedStopped stop_here(Task& task, const arch::Regs& at);
@@ -54,11 +55,18 @@ class Engine {
   bool shares_memory_with_any(pid_t child) const;
   void begin_orphan(pid_t child, const std::shared_ptr<Image>& image);
   void begin_new_process(pid_t child, Task& parent, bool shares_memory);
-  void let_go_of_fork(pid_t child, Image& parent_image);
   void begin_image(Task& task);
   void end_process(Process& process);
   std::optional<bool> shares_memory(Task& parent, tracee::NewTask::Kind kind);
   bool is_thread_of(pid_t child, const Process& process) const;
+
+  // --- engine_survival.cc
+  void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
+  void at_signal_call(Task& task, Image& image, SignalCall::Kind kind, const arch::Regs& regs,
+                      const NeedStopped& need_stopped);
+  bool step_aside(Task& task, const arch::Regs& regs);
+  void let_go_of_fork(pid_t child, Image& parent_image);
+  static TrapDisposition trap_of_orphan(pid_t child, Image* image);
 
   // --- engine_attach.cc
   void attach_all();

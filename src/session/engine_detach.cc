@@ -4,6 +4,7 @@
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/moment.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -138,24 +139,31 @@ void Engine::settle_registers(Task& task, Image& image) {
   if (changed) (void)tracee::set_registers(task.id.tid, *regs);
 }
 
-// The program's own code, whether or not all its tasks could be stopped; and no page of ours, if none of them
-// can be in it.
+// The program's own code, whether or not all its tasks could be stopped; and neither handler nor page of
+// ours, if none of them can need them.
 void Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped) {
   image.space().restore(image.space().memory());
-  std::string failure = "a thread is busy";
+  if (!image.space().foothold().exists()) return;
+  std::string failure = "a thread could not be stopped";
   for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);
-    const bool fit = found != tasks_.end() && found->second->process->image.get() == &image;
-    if (!all_stopped || !fit || tracee::has_seccomp(tid)) continue;
+    if (!all_stopped || found == tasks_.end() || found->second->process->image.get() != &image) continue;
+    failure = "a seccomp filter is in force";
+    if (tracee::has_seccomp(tid)) continue;
+    if (image.survival().stands()) image.survival().lower(tid, image.space());
     failure = image.space().unmap_copies(tid, image.find_slack());
     break;
   }
-  if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay mapped, unused: {}", failure);
+  if (!failure.empty())
+    reporter_.notice(fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused",
+                                 image.space().pid(), failure));
 }
 
 void Engine::detach(std::set<pid_t> pids) {
   std::set<pid_t> stopped;
+  moment::enter(Moment::stop_all);
   const bool all_stopped = stop_all(pids, stopped);
+  moment::enter(Moment::detach);
   for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);
     if (found == tasks_.end() || found->second->process->image == nullptr) continue;

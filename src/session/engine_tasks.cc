@@ -129,7 +129,7 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
   Process& process = add_process(child);
   process.silent = shared;
   process.image = shared ? image : image->clone_for(child);
-  process.trap = read_trap_disposition(child);
+  process.trap = trap_of_orphan(child, image.get());
   add_task(child, process);
   (void)tracee::resume(child);
 }
@@ -208,14 +208,6 @@ void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
     task.open_calls = parent.open_calls;
   }
   (void)tracee::resume(child);
-}
-
-void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
-  try {
-    parent_image.space().restore(tracee::ProcessMemory(child));
-  } catch (const Error& error) {
-    RTRACE_LOG(session, 1, "child {}: {}", child, error.what());  // it died
-  }
 }
 
 void Engine::on(Task& task, tracee::Exec) {

@@ -41,6 +41,7 @@ Image::Image(Tag, const Image& parent, pid_t child)
     : pid_(child),
       services_(parent.services_),
       space_(parent.space_->clone_for(child)),
+      survival_(parent.survival_),
       maps_(parent.maps_),
       objects_(parent.objects_),
       interpreter_(parent.interpreter_),
@@ -138,12 +139,9 @@ void Image::find_rendezvous() {
 }
 
 bool Image::watch_hook(VirtAddr hook, const NeedStopped& need_stopped) {
+  const auto* at = object_at(hook);
+  provide_room(at != nullptr ? at->range() : Range{hook, hook + 1}, 1, need_stopped);
   auto answer = space_->install(hook, file_bytes(hook));
-  if (std::holds_alternative<mech::Busy>(answer)) {
-    const auto* at = object_at(hook);
-    provide_room(at != nullptr ? at->range() : Range{hook, hook + 1}, 1, need_stopped);
-    answer = space_->install(hook, file_bytes(hook));
-  }
   if (auto* installed = std::get_if<mech::Installed>(&answer)) {
     installed->site->rendezvous = true;
     return true;

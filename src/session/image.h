@@ -16,6 +16,7 @@
 #include "rtrace/loader/rendezvous.h"
 #include "rtrace/mech/address_space.h"
 #include "rtrace/plan/plan.h"
+#include "survival.h"
 
 namespace rtrace::session {
 
@@ -44,6 +45,7 @@ class Image {
   std::shared_ptr<Image> clone_for(pid_t child) const;
 
   mech::AddressSpace& space() { return *space_; }
+  Survival& survival() { return survival_; }
   // Whether that stopped thread's next instruction is a system call; true where it cannot be seen.
   bool stands_at_syscall(pid_t tid) const;
   bool in_copy(VirtAddr pc) const { return space_->in_copy(pc); }
@@ -115,6 +117,7 @@ class Image {
   pid_t pid_;
   Services& services_;
   std::unique_ptr<mech::AddressSpace> space_;
+  Survival survival_;
   std::vector<tracee::MapsEntry> maps_;
   plan::Objects objects_;
   elf::LoadedObject interpreter_;  // at exec, until the link map names it

@@ -48,7 +48,10 @@ std::string Image::why_not_writable(VirtAddr address) {
 }
 
 std::string Image::provide_room(Range near, size_t sites, const NeedStopped& need_stopped) {
-  if (!no_injection_.empty()) return no_injection_;
+  if (!no_injection_.empty()) {
+    survival_.decline(no_injection_);
+    return no_injection_;
+  }
   if (space_->has_room(near.begin, sites) && space_->has_room(near.end, sites)) return {};
   auto stopped = need_stopped();
   if (!stopped) {
@@ -56,7 +59,13 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
     return "no thread of the process could be stopped";
   }
   maps_ = tracee::read_maps(pid_);
-  return space_->make_room(near, sites, *stopped, maps_, find_slack());
+  const bool first = !space_->foothold().exists();
+  std::string failure = space_->make_room(near, sites, *stopped, maps_, find_slack());
+  if (!failure.empty())
+    survival_.decline(failure);
+  else if (first)
+    survival_.raise(*stopped, *space_);
+  return failure;
 }
 
 const std::string* Image::watch_return(VirtAddr address, const NeedStopped& need_stopped) {

@@ -29,7 +29,7 @@ TrapDisposition::Kind kind_of(uint64_t handler) {
 }  // namespace
 
 void learn_trap_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {
-  tracee::RemoteCall remote(tid, space.memory(), space.gadget(), space.frame_area());
+  tracee::RemoteCall remote(tid, space.memory(), space.foothold().gadget(), space.foothold().frame_area());
   const auto where = remote.scratch(sizeof(KernelAction));
   if (!where || remote.call(SYS_rt_sigaction, {SIGTRAP, 0, where->value, kMaskSize}) != 0) return;
   const auto action = space.memory().read_value<KernelAction>(*where);
@@ -41,7 +41,7 @@ void learn_trap_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpa
 namespace {
 
 void set_action(pid_t tid, const KernelAction& action, mech::AddressSpace& space) {
-  tracee::RemoteCall remote(tid, space.memory(), space.gadget(), space.frame_area());
+  tracee::RemoteCall remote(tid, space.memory(), space.foothold().gadget(), space.foothold().frame_area());
   const auto where = remote.scratch(sizeof action);
   if (!where || space.memory().write(*where, std::as_bytes(std::span(action))) != 0) return;
   const auto answer = remote.call(SYS_rt_sigaction, {SIGTRAP, where->value, 0, kMaskSize});
@@ -119,7 +119,7 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
   const bool taken_away = ignored || (caught && was_blocked);
   // What was not taken away can be asked for, against the day when it is.
   const bool ask = caught && !was_blocked && !disposition.action_known;
-  if ((taken_away || ask) && space.gadget() && need_stopped()) {
+  if ((taken_away || ask) && space.foothold().exists() && need_stopped()) {
     if (ask) learn_trap_action(tid, disposition, space);
     if (ignored) set_action(tid, {reinterpret_cast<uint64_t>(SIG_IGN), 0, 0, 0}, space);
     if (caught && was_blocked && disposition.action_known) set_action(tid, disposition.action, space);

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "rtrace/base/log.h"
+#include "rtrace/base/moment.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::tracee {
@@ -192,6 +193,7 @@ std::optional<VirtAddr> RemoteCall::scratch(size_t size) {
 }
 
 std::optional<int64_t> RemoteCall::call(long number, std::initializer_list<uint64_t> arguments) {
+  const moment::Scope calling(Moment::remote_call);
   if (failed_ || (!prepared_ && !prepare())) return std::nullopt;
   arch::Regs regs = at_gadget(0);
   regs.raw.rax = static_cast<uint64_t>(number);

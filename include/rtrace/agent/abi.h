@@ -34,4 +34,57 @@ struct CapturePlan {
   Capture captures[kMaxCaptures];
 };
 
+// Every mapping of ours in a tracee begins with this, on a page boundary, so that whoever comes after a
+// tracer that died finds it.
+struct MappingHeader {
+  char magic[16];
+  uint32_t version;
+  uint32_t kind;     // 1: the blob, with copies behind it; 2: more copies; 3: a SiteTable
+  uint64_t size;     // of the mapping
+  uint64_t session;  // of the tracer that made it
+};
+inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
+                                           'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
+inline constexpr uint32_t kAbiVersion = 1;
+enum MappingKind : uint32_t { kBlobMapping = 1, kCopiesMapping = 2, kTableMapping = 3 };
+
+// One int3 of ours: where it stands, where its out-of-line copy is (0: none any more), and the byte it
+// displaced, in the upper byte of the same word.
+struct SiteEntry {
+  uint64_t site;
+  uint64_t copy_and_byte;
+  uint64_t copy() const { return copy_and_byte & 0x00ffffffffffffff; }
+  uint8_t displaced() const { return static_cast<uint8_t>(copy_and_byte >> 56); }
+};
+
+// Open addressing with linear probing; `slots` is a power of two, and a site of 0 ends a chain.
+struct SiteTable {
+  MappingHeader mapping;
+  uint64_t slots;
+  uint64_t reserved[2];
+  SiteEntry entries[1];  // `slots` of them
+};
+inline constexpr uint64_t kTableEntries = 64;  // their offset
+
+inline uint64_t site_slot(uint64_t site, uint64_t slots) {
+  return site * 0x9e3779b97f4a7c15 >> 24 & (slots - 1);
+}
+
+// The head of the blob, the code that runs inside the tracee when no tracer does. Offsets count from its
+// beginning.
+struct Blob {
+  MappingHeader mapping;
+  uint64_t bridge;                  // offset of the SIGTRAP handler
+  uint64_t restorer;                // offset of its rt_sigreturn
+  uint64_t gadget;                  // offset of `syscall; rt_sigreturn`, for remote calls
+  uint64_t table;                   // address of the SiteTable; 0 before there is one
+  uint64_t frame_begin, frame_end;  // addresses: room for a remote call's frame
+  // A thread whose signals the tracer holds back for a moment, and the mask that is its own; 0: none.
+  int64_t masked_thread;
+  uint64_t own_mask;
+};
+
 }  // namespace rtrace::agent
+
+// The blob as it is copied into tracees.
+extern "C" const unsigned char rtrace_blob_begin[], rtrace_blob_end[];

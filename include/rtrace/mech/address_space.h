@@ -14,7 +14,7 @@
 #include "rtrace/arch/regs.h"
 #include "rtrace/base/address.h"
 #include "rtrace/mech/breakpoint_site.h"
-#include "rtrace/mech/code_arena.h"
+#include "rtrace/mech/foothold.h"
 #include "rtrace/mech/install.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/process_memory.h"
@@ -64,7 +64,7 @@ class AddressSpace {
   // The displaced instruction has run: the thread stands at the copy's jump back, or past the copy's own
   // work.
   bool is_behind(const arch::Regs& regs) const;
-  bool in_copy(VirtAddr pc) const { return arena_.contains(pc); }
+  bool in_copy(VirtAddr pc) const { return foothold_.contains(pc); }
 
   // An object is unmapped: its sites are gone with it, and nothing is written.
   void forget(Range range);
@@ -76,27 +76,23 @@ class AddressSpace {
   void restore(const tracee::ProcessMemory& memory) const;
   // For a followed fork child: the same sites and copies in its own memory, published under its own pid.
   std::unique_ptr<AddressSpace> clone_for(pid_t child) const;
-  // Unmaps the copies' pages. No thread may stand in one; `stopped` and `slack` as for make_room(). Answers
-  // what went wrong; then the pages stay, inert.
+  // Our pages in it.
+  const Foothold& foothold() const { return foothold_; }
+  // Unmaps them. No thread may stand in one; `stopped` and `slack` as for make_room(). Answers what went
+  // wrong; then the pages stay, inert.
   std::string unmap_copies(pid_t stopped, Range slack);
-  // `syscall` gadget inside our own pages; 0 before the first make_room().
-  VirtAddr gadget() const { return gadget_; }
-  // Room in them for a remote call's frame.
-  Range frame_area() const { return frame_area_; }
+  // The same in the memory of a fork child that is let go of.
+  std::string unmap_copies_of(const tracee::ProcessMemory& child, pid_t stopped, Range slack) const;
 
   size_t size() const { return sites_.size(); }
 
  private:
   std::optional<Declined> place_copy(BreakpointSite& site, std::span<const std::byte> code);
-  std::string map_chunk(Range near, uint64_t size, pid_t stopped, const std::vector<tracee::MapsEntry>& maps,
-                        Range slack);
   bool publish_and_write(BreakpointSite& site);
 
   tracee::ProcessMemory memory_;
   PatchLedger& ledger_;
-  CodeArena arena_;
-  VirtAddr gadget_;
-  Range frame_area_;
+  Foothold foothold_;
   std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>> sites_;
   std::unordered_map<VirtAddr, const BreakpointSite*> copies_;  // by 16-byte slot of the copy
 };

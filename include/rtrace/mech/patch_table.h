@@ -28,14 +28,17 @@ struct Patch {
 
 struct PatchTable {
   static constexpr size_t kCapacity = size_t{1} << 21;
-  std::atomic<uint64_t> used;  // entries at and behind this one have never been live
+  std::atomic<uint64_t> session;  // marks what this tracer maps into tracees; never 0 once there is a ledger
+  std::atomic<uint64_t> used;     // entries at and behind this one have never been live
   Patch patches[kCapacity];
 };
 
 // The engine's side of the table: hands out entries.
 class PatchLedger {
  public:
-  explicit PatchLedger(PatchTable& table) : table_(table) {}
+  explicit PatchLedger(PatchTable& table);
+
+  uint64_t session() const { return table_.session.load(std::memory_order_relaxed); }
 
   using Index = uint32_t;
   static constexpr Index kNone = ~Index{0};

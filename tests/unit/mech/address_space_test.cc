@@ -279,7 +279,7 @@ TEST_F(AddressSpaceTest, WhatIsNotInACopyIsNotTranslated) {
   start(tests::wrong_answers);
   install_all();
   const BreakpointSite& lea = *space->find(kTargets[3].address());
-  const VirtAddr places[] = {kTargets[0].address(), kTargets[0].address() + 1, lea.copy + 1, space->gadget(),
+  const VirtAddr places[] = {kTargets[0].address(), kTargets[0].address() + 1, lea.copy + 1, space->foothold().gadget(),
                              VirtAddr{0}};
   for (VirtAddr place : places) {
     arch::Regs regs;
@@ -299,7 +299,7 @@ TEST_F(AddressSpaceTest, RoomComesAndGoesWithoutATrace) {
   const std::string before = tracee::read_file(maps);
   ASSERT_EQ(make_room(), "");
   EXPECT_TRUE(space->has_room(code().begin, kTargetCount));
-  EXPECT_TRUE(space->gadget());
+  EXPECT_TRUE(space->foothold().gadget());
   EXPECT_EQ(changed(space->memory()), std::nullopt) << "the slack was only on loan";
   const std::string with_room = tracee::read_file(maps);
   EXPECT_NE(with_room, before);
@@ -310,7 +310,7 @@ TEST_F(AddressSpaceTest, RoomComesAndGoesWithoutATrace) {
 
   EXPECT_EQ(space->unmap_copies(pid(), slack()), "");
   EXPECT_EQ(tracee::read_file(maps), before);
-  EXPECT_FALSE(space->gadget());
+  EXPECT_FALSE(space->foothold().gadget());
   EXPECT_EQ(changed(space->memory()), std::nullopt);
   EXPECT_EQ(live_entries(pid()), 0u);
   EXPECT_EQ(run_child(), 0);
@@ -319,10 +319,10 @@ TEST_F(AddressSpaceTest, RoomComesAndGoesWithoutATrace) {
 TEST_F(AddressSpaceTest, MoreRoomIsMappedWithTheGadgetOfTheFirst) {
   start(tests::wrong_answers);
   ASSERT_EQ(make_room(), "");
-  const VirtAddr gadget = space->gadget();
+  const VirtAddr gadget = space->foothold().gadget();
   EXPECT_EQ(space->make_room(code(), 4096, pid(), tracee::read_maps(pid()), {}), "");
   EXPECT_TRUE(space->has_room(code().begin, 4096));
-  EXPECT_EQ(space->gadget(), gadget);
+  EXPECT_EQ(space->foothold().gadget(), gadget);
   EXPECT_EQ(run_child(), 0);
 }
 
@@ -369,7 +369,7 @@ TEST_F(ForkedAddressSpace, ACloneServesTheForkChildByItself) {
   const pid_t forked = fork_child();
   auto clone = space->clone_for(forked);
   EXPECT_EQ(clone->size(), kTargetCount);
-  EXPECT_EQ(clone->gadget(), space->gadget());
+  EXPECT_EQ(clone->foothold().gadget(), space->foothold().gadget());
   EXPECT_EQ(live_entries(forked), kTargetCount);
   arch::Regs regs;
   regs.set_pc(space->find(kTargets[0].address())->copy);

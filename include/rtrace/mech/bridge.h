@@ -1,0 +1,28 @@
+// How the blob's SIGTRAP handler comes to stand in a process, and how it goes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "rtrace/base/address.h"
+#include "rtrace/tracee/process_memory.h"
+
+namespace rtrace::mech {
+
+// Where a remote call can be made: a task in a consumed ptrace-stop, fit for it, and our pages in its memory.
+struct BridgeSite {
+  pid_t stopped = 0;
+  const tracee::ProcessMemory& memory;
+  VirtAddr gadget;
+  Range frame_area;
+  VirtAddr handler, restorer;
+};
+
+// Puts the handler where SIGTRAP has its default action. Empty where it stands now, else why it does not.
+std::string raise_bridge(const BridgeSite& at);
+
+// Gives SIGTRAP its default action again, but only where the handler is still ours. True where it was.
+bool lower_bridge(const BridgeSite& at);
+
+}  // namespace rtrace::mech

@@ -1,0 +1,86 @@
+// Our pages inside one tracee: the blob, the out-of-line copies, and the table by which the blob's handler
+// finds a copy when no tracer lives. Each begins with an agent::MappingHeader.
+//
+// A value: a fork child has the same pages at the same places, in memory of its own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rtrace/agent/abi.h"
+#include "rtrace/base/address.h"
+#include "rtrace/mech/code_arena.h"
+#include "rtrace/mech/patch_table.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/process_memory.h"
+
+namespace rtrace::mech {
+
+class Foothold {
+ public:
+  explicit Foothold(uint64_t session) : session_(session) {}
+
+  bool exists() const { return static_cast<bool>(blob_); }
+  // In the blob: `syscall; rt_sigreturn` for remote calls, the SIGTRAP handler, and its return.
+  VirtAddr gadget() const { return exists() ? blob_ + offsets().gadget : VirtAddr{}; }
+  VirtAddr bridge() const { return blob_ + offsets().bridge; }
+  VirtAddr restorer() const { return blob_ + offsets().restorer; }
+  // Room for a remote call's frame.
+  Range frame_area() const { return frame_area_; }
+
+  bool has_room(VirtAddr near, size_t sites) const;
+  // What mapping needs. `stopped` is a task in a consumed ptrace-stop, about to run user code at the
+  // registers it shows; `slack` is executable, private, file-backed memory that nothing runs, borrowed for
+  // the first remote call.
+  struct Means {
+    const tracee::ProcessMemory& memory;
+    PatchLedger& ledger;
+    pid_t stopped = 0;
+    Range slack;
+  };
+  // Room for copies of so many more sites within rel32's reach of `near`. What went wrong, in words.
+  std::string make_room(const Means& means, Range near, size_t sites,
+                        const std::vector<tracee::MapsEntry>& maps);
+
+  std::optional<VirtAddr> allocate(VirtAddr near, uint64_t size) { return arena_.allocate(near, size); }
+  void release(VirtAddr address, uint64_t size) { arena_.release(address, size); }
+  // Whether it is ours: a copy, or the blob.
+  bool contains(VirtAddr address) const { return arena_.contains(address); }
+
+  // Tells the handler of a site, before its int3 is written. False where the table is full or gone.
+  bool add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy, std::byte displaced);
+  void remove_site(const tracee::ProcessMemory& memory, VirtAddr site);
+
+  // That the tracer holds back the thread's signals, whose own mask this is, so that whoever comes after our
+  // death can give it back. 0: no more.
+  void note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint64_t own_mask) const;
+
+  // Unmaps everything, in this memory. No thread may stand in it. What went wrong, in words; then the pages
+  // stay, inert.
+  std::string leave(const Means& means) const;
+
+ private:
+  static const agent::Blob& offsets() { return *reinterpret_cast<const agent::Blob*>(rtrace_blob_begin); }
+  std::string map_chunk(const Means& means, Range near, uint64_t size,
+                        const std::vector<tracee::MapsEntry>& maps);
+  std::string map_table(const Means& means, size_t sites);
+  std::string begin_blob(const Means& means, Range chunk);
+  bool table_has_room(size_t sites) const;
+  bool put(agent::SiteEntry entry);
+  uint64_t slot_of(uint64_t site) const;
+  agent::MappingHeader header(agent::MappingKind kind, uint64_t size) const;
+
+  uint64_t session_;
+  VirtAddr blob_;
+  Range frame_area_;
+  CodeArena arena_;
+  Range table_;
+  std::vector<agent::SiteEntry> entries_;  // of the table
+  size_t entries_used_ = 0;
+};
+
+}  // namespace rtrace::mech

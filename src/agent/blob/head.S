@@ -1,0 +1,26 @@
+// The blob's head (struct Blob) and the few instructions that C++ cannot say. Linked at address 0, so that
+// symbols are offsets.
+  .section .head, "ax"
+  .globl rtrace_blob
+  .hidden rtrace_blob
+rtrace_blob:
+  .ascii "rtrace mapping\001\000"
+  .long 1, 1                // kAbiVersion, kBlobMapping
+  .quad 0, 0                // size, session: by the tracer
+  .quad rtrace_bridge, restorer, gadget
+  .quad 0, 0, 0             // table, frame area
+  .quad 0, 0                // masked thread
+
+  .text
+// Byte for byte what unwinders know a signal frame's return by (gcc: config/i386/linux-unwind.h).
+restorer:
+  mov $15, %rax             // __NR_rt_sigreturn
+  syscall
+
+gadget:
+  syscall
+  mov $15, %eax
+  syscall
+  ud2
+
+  .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,86 @@
+// The bridge: a SIGTRAP handler that carries threads over int3s whose tracer has died, until somebody puts
+// the bytes back. It stands where the program has the default action, and does that for every SIGTRAP that is
+// not ours.
+//
+// Freestanding: no library, no relocation, no state but the blob's head; it never writes to code.
+#include "bridge.h"
+
+#include <asm/unistd.h>
+#include <signal.h>
+#include <ucontext.h>
+
+namespace rtrace::agent {
+
+uint64_t find_copy(const SiteTable* table, uint64_t site) {
+  if (table == nullptr || table->slots == 0) return 0;
+  uint64_t slot = site_slot(site, table->slots);
+  for (uint64_t looked = 0; looked < table->slots; ++looked) {
+    const SiteEntry& entry = table->entries[slot];
+    if (entry.site == site) return entry.copy();
+    if (entry.site == 0) return 0;
+    slot = (slot + 1) & (table->slots - 1);
+  }
+  return 0;
+}
+
+}  // namespace rtrace::agent
+
+#ifdef RTRACE_BLOB
+
+using rtrace::agent::Blob;
+using rtrace::agent::SiteTable;
+
+extern "C" __attribute__((visibility("hidden"))) const volatile Blob rtrace_blob;
+
+namespace {
+
+constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
+constexpr uint64_t kInt3 = 0xcc;
+
+long system_call(long number, uint64_t first = 0, uint64_t second = 0, uint64_t third = 0,
+                 uint64_t fourth = 0) {
+  long answer = 0;
+  register uint64_t r10 asm("r10") = fourth;
+  asm volatile("syscall"
+               : "=a"(answer)
+               : "a"(number), "D"(first), "S"(second), "d"(third), "r"(r10)
+               : "rcx", "r11", "memory");
+  return answer;
+}
+
+// Whether memory that may not be there holds an int3. The kernel looks first: all signals are blocked here,
+// so that blocking what it finds changes nothing.
+bool is_int3(uint64_t address) {
+  if (system_call(__NR_rt_sigprocmask, SIG_BLOCK, address & ~uint64_t{7}, 0, kMaskSize) != 0) return false;
+  return *reinterpret_cast<const volatile uint8_t*>(address) == kInt3;
+}
+
+void take_default_action() {
+  const uint64_t standard[4] = {};
+  system_call(__NR_rt_sigaction, SIGTRAP, reinterpret_cast<uint64_t>(standard), 0, kMaskSize);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("hidden"))) void rtrace_bridge(int, const siginfo_t* info, void* frame) {
+  auto& rip = static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP];
+  const auto site = static_cast<uint64_t>(rip) - 1;
+  // force_sig(SIGTRAP) of an int3 (kernel: arch/x86/kernel/traps.c, do_int3_user).
+  if (info->si_code == SI_KERNEL) {
+    const auto* table = reinterpret_cast<const SiteTable*>(rtrace_blob.table);
+    if (const uint64_t copy = rtrace::agent::find_copy(table, site)) {
+      rip = static_cast<greg_t>(copy);
+      return;
+    }
+    // A tracer that died between its registers and the resume has carried this thread over already.
+    if (!is_int3(site)) return;
+    rip = static_cast<greg_t>(site);  // the program's own: met again under the default action
+    take_default_action();
+    return;
+  }
+  take_default_action();
+  system_call(__NR_tgkill, static_cast<uint64_t>(system_call(__NR_getpid)),
+              static_cast<uint64_t>(system_call(__NR_gettid)), SIGTRAP);
+}
+
+#endif

@@ -1,0 +1,9 @@
+// The linked blob, as data of the tracer.
+  .section .rodata
+  .globl rtrace_blob_begin, rtrace_blob_end
+  .balign 16
+rtrace_blob_begin:
+  .incbin RTRACE_BLOB_FILE
+rtrace_blob_end:
+
+  .section .note.GNU-stack, "", @progbits

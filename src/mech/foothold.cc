@@ -1,0 +1,196 @@
+#include "rtrace/mech/foothold.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "borrowed_gadget.h"
+#include "rtrace/arch/placement.h"
+#include "rtrace/arch/relocate.h"
+#include "rtrace/base/error.h"
+#include "rtrace/base/log.h"
+
+namespace rtrace::mech {
+namespace {
+
+constexpr uint64_t kSmallestChunk = uint64_t{64} << 10;
+// The first chunk begins with the blob, then room for an rt_sigreturn frame with all vector state of today's
+// processors (AMX tiles included).
+constexpr uint64_t kFrameArea = uint64_t{16} << 10;
+constexpr uint64_t kBehindHeader = 64;
+constexpr uint64_t kFewestSlots = 1024;
+
+uint64_t round_up(uint64_t value, uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+template <typename T>
+int write_value(const tracee::ProcessMemory& memory, VirtAddr address, const T& value) {
+  return memory.write(address, std::as_bytes(std::span(&value, 1)));
+}
+
+struct Mapped {
+  VirtAddr address;
+  std::string failure;
+};
+
+Mapped map(tracee::RemoteCall& remote, Range where, int protection) {
+  const uint64_t placed = where.begin ? MAP_FIXED_NOREPLACE : 0;
+  const auto answer =
+      remote.call(SYS_mmap, {where.begin.value, where.size(), static_cast<uint64_t>(protection),
+                             MAP_PRIVATE | MAP_ANONYMOUS | placed, ~uint64_t{0}, 0});
+  if (!answer) return {{}, "the thread could not make the system call"};
+  if (*answer < 0)
+    return {{}, fmt::format("mmap in the process failed: {}", strerror(static_cast<int>(-*answer)))};
+  return {VirtAddr{static_cast<uint64_t>(*answer)}, {}};
+}
+
+}  // namespace
+
+agent::MappingHeader Foothold::header(agent::MappingKind kind, uint64_t size) const {
+  agent::MappingHeader header{{}, agent::kAbiVersion, kind, size, session_};
+  std::memcpy(header.magic, agent::kMappingMagic, sizeof header.magic);
+  return header;
+}
+
+bool Foothold::has_room(VirtAddr near, size_t sites) const {
+  return arena_.room_near(near) >= sites * arch::kMaxOutOfLine && table_has_room(sites);
+}
+
+// Three quarters full at most: chains stay short.
+bool Foothold::table_has_room(size_t sites) const {
+  return (entries_used_ + sites) * 4 <= entries_.size() * 3;
+}
+
+std::string Foothold::make_room(const Means& means, Range near, size_t sites,
+                                const std::vector<tracee::MapsEntry>& maps) {
+  // More than was asked for: return sites come with the first calls.
+  const uint64_t bytes = (sites + 64) * arch::kMaxOutOfLine;
+  const uint64_t wanted = sites * arch::kMaxOutOfLine;
+  if (arena_.room_near(near.begin) < wanted || arena_.room_near(near.end) < wanted) {
+    const uint64_t head = exists() ? kBehindHeader : arch::kPageSize + kFrameArea;
+    const uint64_t size = round_up(std::max(bytes + head, kSmallestChunk), arch::kPageSize);
+    if (std::string failure = map_chunk(means, near, size, maps); !failure.empty()) return failure;
+  }
+  return table_has_room(sites) ? std::string() : map_table(means, sites + 64);
+}
+
+std::string Foothold::map_chunk(const Means& means, Range near, uint64_t size,
+                                const std::vector<tracee::MapsEntry>& maps) {
+  const auto gap = arch::find_gap(taken_ranges(maps), near, size);
+  if (!gap) return fmt::format("no free {} KiB within 2 GiB of it", size >> 10);
+  if (!exists()) return begin_blob(means, *gap);
+  tracee::RemoteCall remote(means.stopped, means.memory, gadget(), frame_area_);
+  const Mapped mapped = map(remote, *gap, PROT_READ | PROT_EXEC);
+  if (!mapped.failure.empty()) return mapped.failure;
+  if (write_value(means.memory, gap->begin, header(agent::kCopiesMapping, size)) != 0)
+    return "the new page cannot be written (/proc/PID/mem)";
+  arena_.add(*gap, kBehindHeader);
+  return {};
+}
+
+std::string Foothold::begin_blob(const Means& means, Range chunk) {
+  BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
+  if (!borrowed.failure().empty()) return borrowed.failure();
+  tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
+  const Mapped mapped = map(remote, chunk, PROT_READ | PROT_EXEC);
+  if (!mapped.failure.empty()) return mapped.failure;
+  std::vector<std::byte> bytes(static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
+  std::memcpy(bytes.data(), rtrace_blob_begin, bytes.size());
+  const Range frame{chunk.begin + arch::kPageSize, chunk.begin + arch::kPageSize + kFrameArea};
+  agent::Blob head = offsets();
+  head.mapping = header(agent::kBlobMapping, chunk.size());
+  head.frame_begin = frame.begin.value;
+  head.frame_end = frame.end.value;
+  std::memcpy(bytes.data(), &head, sizeof head);
+  if (means.memory.write(chunk.begin, bytes) != 0) return "the new page cannot be written (/proc/PID/mem)";
+  blob_ = chunk.begin;
+  frame_area_ = frame;
+  arena_.add(chunk, arch::kPageSize + kFrameArea);
+  RTRACE_LOG(mech, 1, "blob and copies of {} at {}-{}", means.memory.pid(), chunk.begin, chunk.end);
+  return {};
+}
+
+// A new table with everything that is in the old one; the handler goes from one to the other by one aligned
+// word.
+std::string Foothold::map_table(const Means& means, size_t sites) {
+  uint64_t slots = kFewestSlots;
+  while ((entries_used_ + sites) * 4 > slots * 3) slots *= 2;
+  const uint64_t size = round_up(agent::kTableEntries + slots * sizeof(agent::SiteEntry), arch::kPageSize);
+  tracee::RemoteCall remote(means.stopped, means.memory, gadget(), frame_area_);
+  const Mapped mapped = map(remote, {{}, VirtAddr{size}}, PROT_READ);
+  if (!mapped.failure.empty()) return mapped.failure;
+  const std::vector<agent::SiteEntry> old = std::exchange(entries_, std::vector<agent::SiteEntry>(slots));
+  entries_used_ = 0;
+  for (const agent::SiteEntry& entry : old)
+    if (entry.copy() != 0) put(entry);
+  agent::SiteTable head{};
+  head.mapping = header(agent::kTableMapping, size);
+  head.slots = slots;
+  const auto* begin = reinterpret_cast<const std::byte*>(&head);
+  const bool written =
+      means.memory.write(mapped.address, {begin, agent::kTableEntries}) == 0 &&
+      means.memory.write(mapped.address + agent::kTableEntries, std::as_bytes(std::span(entries_))) == 0 &&
+      write_value(means.memory, blob_ + offsetof(agent::Blob, table), mapped.address.value) == 0;
+  if (!written) return "the new table cannot be written (/proc/PID/mem)";
+  if (table_.begin) (void)remote.call(SYS_munmap, {table_.begin.value, table_.size()});
+  table_ = {mapped.address, mapped.address + size};
+  return {};
+}
+
+// Of the site's entry, or of the free one where it belongs.
+uint64_t Foothold::slot_of(uint64_t site) const {
+  uint64_t slot = agent::site_slot(site, entries_.size());
+  while (entries_[slot].site != 0 && entries_[slot].site != site) slot = (slot + 1) & (entries_.size() - 1);
+  return slot;
+}
+
+bool Foothold::put(agent::SiteEntry entry) {
+  agent::SiteEntry& place = entries_[slot_of(entry.site)];
+  entries_used_ += place.site == 0;
+  place = entry;
+  return true;
+}
+
+bool Foothold::add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy,
+                        std::byte displaced) {
+  if (!exists() || !table_has_room(1)) return false;
+  const agent::SiteEntry entry{site.value, copy.value | static_cast<uint64_t>(displaced) << 56};
+  put(entry);
+  const uint64_t offset = agent::kTableEntries + slot_of(site.value) * sizeof entry;
+  return write_value(memory, table_.begin + offset, entry) == 0;
+}
+
+void Foothold::remove_site(const tracee::ProcessMemory& memory, VirtAddr site) {
+  if (entries_.empty()) return;
+  const uint64_t slot = slot_of(site.value);
+  if (entries_[slot].site != site.value) return;
+  entries_[slot].copy_and_byte = 0;
+  (void)write_value(memory, table_.begin + agent::kTableEntries + slot * sizeof(agent::SiteEntry),
+                    entries_[slot]);
+}
+
+void Foothold::note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint64_t own_mask) const {
+  if (!exists()) return;
+  const auto tid = static_cast<int64_t>(thread);
+  if (thread != 0) (void)write_value(memory, blob_ + offsetof(agent::Blob, own_mask), own_mask);
+  (void)write_value(memory, blob_ + offsetof(agent::Blob, masked_thread), tid);
+}
+
+std::string Foothold::leave(const Means& means) const {
+  if (!exists()) return {};
+  BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
+  if (!borrowed.failure().empty()) return borrowed.failure();
+  tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
+  std::vector<Range> ranges = arena_.ranges();
+  if (table_.begin) ranges.push_back(table_);
+  for (Range range : ranges) {
+    const auto answer = remote.call(SYS_munmap, {range.begin.value, range.size()});
+    if (!answer || *answer != 0) return "the thread could not make the system call";
+  }
+  return {};
+}
+
+}  // namespace rtrace::mech

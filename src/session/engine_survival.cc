@@ -1,0 +1,70 @@
+// What the engine does so that its own death leaves no trace: the bridging handler, kept where the program
+// has the default action for SIGTRAP.
+#include "engine_core.h"
+#include "rtrace/base/log.h"
+#include "rtrace/base/moment.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+
+// At each hit. Raises the handler again where the kernel has reset it.
+void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped) {
+  if (task.process->silent) return;  // its actions are its own
+  Survival& survival = image.survival();
+  if (task.trap_blocked != TrapBlocked::no) survival.lost();
+  if (!survival.wants_raising() || task.process->trap.kind != TrapDisposition::Kind::standard) return;
+  if (const auto stopped = image.space().foothold().exists() ? need_stopped() : std::nullopt)
+    survival.raise(*stopped, image.space());
+}
+
+// A thread is about to ask for, or change, signal state: it must find its own.
+void Engine::at_signal_call(Task& task, Image& image, SignalCall::Kind kind, const arch::Regs& regs,
+                            const NeedStopped& need_stopped) {
+  const bool about_trap =
+      kind != SignalCall::Kind::mask && static_cast<int>(regs.integer_argument(0)) == SIGTRAP;
+  Survival& survival = image.survival();
+  const bool ours = about_trap && !task.process->silent;
+  if (ours && survival.stands())
+    if (const auto stopped = need_stopped()) survival.lower(*stopped, image.space());
+  observe_signal_call(kind, regs, image.space().memory(), task.process->trap, task.trap_blocked);
+  if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard);
+}
+
+// A SIGTRAP that is not ours meets the program's own default action, not our handler. It comes once more,
+// for it is sent anew behind the remote call. True where the thread has been resumed so.
+bool Engine::step_aside(Task& task, const arch::Regs& regs) {
+  Image* image = task.process->image.get();
+  if (image == nullptr || task.process->silent || !image->survival().stands()) return false;
+  const auto stopped = stop_here(task, regs)();
+  if (!stopped) return false;
+  image->survival().lower(*stopped, image->space());
+  (void)tracee::resume(task.id.tid, SIGTRAP);
+  return true;
+}
+
+// A new child with memory of its own, at its first stop: clean code, no handler and no page of ours.
+void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
+  try {
+    const tracee::ProcessMemory memory(child);
+    mech::AddressSpace& space = parent_image.space();
+    space.restore(memory);
+    const auto regs = tracee::registers(child);
+    if (!regs || tracee::has_seccomp(child) || !space.foothold().exists()) return;
+    Survival::lower_in(memory, child, space);
+    if (space.in_copy(regs->pc())) return;
+    const std::string failure = space.unmap_copies_of(memory, child, parent_image.find_slack());
+    if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay in child {}, unused: {}", child, failure);
+  } catch (const Error& error) {
+    RTRACE_LOG(session, 1, "child {}: {}", child, error.what());  // it died
+  }
+}
+
+// Where SIGTRAP is caught by our own handler, it is the program's default.
+TrapDisposition Engine::trap_of_orphan(pid_t child, Image* image) {
+  TrapDisposition trap = read_trap_disposition(child);
+  if (image != nullptr && image->survival().stands()) trap.kind = TrapDisposition::Kind::standard;
+  return trap;
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,59 @@
+#include "survival.h"
+
+#include "reporter.h"
+#include "rtrace/base/log.h"
+#include "rtrace/mech/bridge.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr uint64_t kPause = 10'000'000;  // ns
+
+mech::BridgeSite site_of(const tracee::ProcessMemory& memory, pid_t stopped, const mech::Foothold& foothold) {
+  return {stopped, memory, foothold.gadget(), foothold.frame_area(), foothold.bridge(), foothold.restorer()};
+}
+
+}  // namespace
+
+void Survival::raise(pid_t stopped, const mech::AddressSpace& space) {
+  risk_ = mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()));
+  state_ = risk_.empty() ? State::standing : State::absent;
+  RTRACE_LOG(session, 1, "bridge of {}: {}", space.pid(), risk_.empty() ? "stands" : risk_);
+}
+
+void Survival::lower(pid_t stopped, const mech::AddressSpace& space) {
+  lower_in(space.memory(), stopped, space);
+  state_ = State::none;
+}
+
+void Survival::lower_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space) {
+  if (space.foothold().exists()) (void)mech::lower_bridge(site_of(child, stopped, space.foothold()));
+}
+
+void Survival::decline(const std::string& reason) {
+  if (state_ != State::none) return;
+  state_ = State::absent;
+  risk_ = reason;
+}
+
+void Survival::lost() {
+  if (state_ != State::standing) return;
+  state_ = State::lost;
+  lost_since_ = timestamp().monotonic;
+}
+
+bool Survival::wants_raising() const {
+  return state_ == State::lost && timestamp().monotonic - lost_since_ > kPause;
+}
+
+void Survival::program_set(bool standard) {
+  if (!standard) {
+    state_ = State::absent;
+    risk_ = "it has set an action for SIGTRAP of its own";
+    return;
+  }
+  state_ = State::lost;
+  lost_since_ = timestamp().monotonic;
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,45 @@
+// What a process would go through if rtrace were killed: the state of the bridging handler in it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "rtrace/mech/address_space.h"
+
+namespace rtrace::session {
+
+class Survival {
+ public:
+  // Nothing is mapped into the process yet, and no int3 stands in it.
+  Survival() = default;
+
+  bool stands() const { return state_ == State::standing; }
+  // Why the next hit after our death would kill the process; empty where it would not.
+  const std::string& risk() const { return risk_; }
+
+  // Each with a task in a consumed stop, fit for remote calls, and a space that has its foothold.
+  void raise(pid_t stopped, const mech::AddressSpace& space);
+  void lower(pid_t stopped, const mech::AddressSpace& space);
+  // The same in a fork child's memory.
+  static void lower_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space);
+
+  // Nothing may ever be mapped there.
+  void decline(const std::string& reason);
+  // The kernel has reset the action: a thread that blocks SIGTRAP has met an int3 (kernel/signal.c,
+  // force_sig_info_to_task).
+  void lost();
+  // Time to raise it again: not at each hit of such a thread.
+  bool wants_raising() const;
+  // The program has set an action: the default, or one of its own.
+  void program_set(bool standard);
+
+ private:
+  enum class State : uint8_t { none, standing, lost, absent };
+  State state_ = State::none;
+  uint64_t lost_since_ = 0;  // monotonic ns
+  std::string risk_;
+};
+
+}  // namespace rtrace::session

@@ -12,6 +12,7 @@
 #include "dynamic.h"
 #include "frames.h"
 #include "image.h"
+#include "memory_image.h"
 #include "relocations.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
@@ -30,6 +31,7 @@ struct ElfFile::Impl {
         relocations(image, dynamic) {}
 
   std::string path;
+  bool from_memory = false;
   Image image;
   Dynamic dynamic;
   DynamicSymbols dynamic_symbols;
@@ -117,13 +119,28 @@ bool bindable(const Elf64_Sym& symbol, const Image& image) {
 ElfFile::ElfFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ElfFile::~ElfFile() = default;
 
+std::unique_ptr<ElfFile::Impl> ElfFile::parse(Mapping mapping, const std::string& path) {
+  auto impl = std::make_unique<Impl>(std::move(mapping), path);
+  uint16_t type = impl->image.header().e_type;
+  if (type != ET_EXEC && type != ET_DYN) throw Error("neither an executable nor a shared object");
+  if (impl->image.segments().empty()) throw Error("nothing to load: no PT_LOAD");
+  return impl;
+}
+
 std::shared_ptr<const ElfFile> ElfFile::open(UniqueFd fd, std::string path) {
   try {
-    auto impl = std::make_unique<Impl>(Mapping::of_file(fd.get()), path);
-    uint16_t type = impl->image.header().e_type;
-    if (type != ET_EXEC && type != ET_DYN) throw Error("neither an executable nor a shared object");
-    if (impl->image.segments().empty()) throw Error("nothing to load: no PT_LOAD");
-    return std::shared_ptr<const ElfFile>(new ElfFile(std::move(impl)));
+    return std::shared_ptr<const ElfFile>(new ElfFile(parse(Mapping::of_file(fd.get()), path)));
+  } catch (const Error& error) {
+    throw Error::make("{}: {}", path, error.what());
+  }
+}
+
+ElfFile::Mapped ElfFile::from_memory(const Memory& memory, VirtAddr header, std::string path) {
+  try {
+    MemoryImage image = read_memory_image(memory, header);
+    auto impl = parse(std::move(image.file), path);
+    impl->from_memory = true;
+    return {std::shared_ptr<const ElfFile>(new ElfFile(std::move(impl))), image.bias};
   } catch (const Error& error) {
     throw Error::make("{}: {}", path, error.what());
   }
@@ -201,6 +218,9 @@ const std::vector<std::string>& ElfFile::warnings() const {
 }
 bool ElfFile::stripped() const {
   return !impl_->symtab();
+}
+bool ElfFile::is_from_memory() const {
+  return impl_->from_memory;
 }
 
 std::span<const std::byte> ElfFile::bytes_at(ElfAddr address, size_t size) const {

@@ -127,6 +127,9 @@ class NoMatch {
     auto stripped =
         std::count_if(matching_.begin(), matching_.end(), [](auto* o) { return o->file->stripped(); });
     if (stripped == 0) return "if it is in the source, it was inlined: inlined functions have no symbol";
+    if (matching_.size() == 1 && matching_[0]->file->is_from_memory())
+      return fmt::format("{} could be read from memory only, where static functions have no names",
+                         matching_[0]->name());
     if (matching_.size() == 1)
       return fmt::format("{} is stripped, so its static functions have no names", matching_[0]->name());
     return fmt::format("{} of {} objects {} stripped, so their static functions have no names", stripped,

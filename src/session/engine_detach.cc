@@ -142,6 +142,7 @@ void Engine::settle_registers(Task& task, Image& image) {
 // The program's own code, whether or not all its tasks could be stopped; and neither handler nor page of
 // ours, if none of them can need them.
 void Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped) {
+  image.report_lost_probes();
   image.space().restore(image.space().memory());
   if (!image.space().foothold().exists()) return;
   std::string failure = "a thread could not be stopped";

@@ -69,11 +69,7 @@ void Image::find_main_program() {
   main.id = new_object_id();
   main.path = mapping->path;
   main.main_program = true;
-  // The bias cannot be known before the file is, nor the file accepted before the bias: ask a file that
-  // claims to be it.
-  auto claimed = elf::ElfFile::open(fmt::format("/proc/{}/exe", pid_));
-  main.bias = LoadBias{headers->second - claimed->program_headers().value};
-  main.file = services_.objects.open(pid_, *mapping, main.bias, space_->memory(), true);
+  take_object(main, {*mapping, std::nullopt, VirtAddr{headers->second}});
   objects_ = {main};
   if (tracee::read_status(pid_).value_or(tracee::StatusFields{}).seccomp != 0)
     no_injection_ = "a seccomp filter is in force, so no memory is mapped into the process";
@@ -84,9 +80,26 @@ void Image::find_main_program() {
       entry != nullptr && entry->file_backed()) {
     interpreter_.id = new_object_id();
     interpreter_.path = entry->path;
-    interpreter_.bias = LoadBias{base->second};
-    interpreter_.file = services_.objects.open(pid_, *entry, interpreter_.bias, space_->memory(), false);
+    take_object(interpreter_, {*entry, LoadBias{base->second}, std::nullopt});
   }
+}
+
+void Image::take_object(elf::LoadedObject& object, const ObjectCache::Place& place) {
+  // What was read from memory before a site stood in it stays good.
+  if (interpreter_.file != nullptr && interpreter_.file->is_from_memory() &&
+      place.bias == interpreter_.bias) {
+    object.file = interpreter_.file;
+    object.bias = interpreter_.bias;
+    return;
+  }
+  auto opened = services_.objects.open(pid_, place, space_->memory());
+  object.file = std::move(opened.file);
+  object.bias = opened.bias;
+  if (!opened.no_file.empty())
+    explain(
+        fmt::format("{}: {}; its image in memory serves: only exported functions have names, and there is "
+                    "no file to compare its code with",
+                    object.path, opened.no_file));
 }
 
 bool Image::stands_at_syscall(pid_t tid) const {
@@ -185,10 +198,9 @@ std::optional<elf::LoadedObject> Image::load(const loader::LinkMapEntry& entry) 
   elf::LoadedObject object;
   object.id = new_object_id();
   object.path = mapping->path;
-  object.bias = entry.bias;
   object.link_namespace = entry.link_namespace;
   try {
-    object.file = services_.objects.open(pid_, *mapping, entry.bias, space_->memory(), false);
+    take_object(object, {*mapping, entry.bias, std::nullopt});
   } catch (const Error& error) {
     services_.reporter.say(fmt::format("{} is left out: {}", object.path, error.what()));
     return std::nullopt;
@@ -204,7 +216,7 @@ void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
   RTRACE_LOG(session, 1, "unloaded {} at {}", object.path, object.bias.value);
   space_->forget(object.range());
   std::erase_if(objects_, [&](const auto& candidate) { return candidate.id == object.id; });
-  std::erase_if(armed_, [&](const auto& point) { return point.second == object.id; });
+  std::erase_if(armed_, [&](const auto& point) { return point.second.object == object.id; });
   services_.reporter.take(who, timestamp(), decode::Unloaded{object.path});
 }
 
@@ -235,6 +247,7 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
   if (auto hook = rendezvous_->breakpoint(space_->memory()); hook && space_->find(*hook) == nullptr)
     watch_hook(*hook, need_stopped);
   if (!added.empty()) arm(added, relocated, need_stopped);
+  report_lost_probes();
 }
 
 // The objects in the link map's order, for that is the order in which names are bound.

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -81,6 +82,10 @@ class Image {
   // pointer is good until the next sync().
   const std::string* watch_return(VirtAddr address, const NeedStopped& need_stopped);
 
+  // Says where the program has overwritten, unmapped or mapped anew the code that probes stand in, by itself:
+  // calls there are not seen any more. Once for each object.
+  void report_lost_probes();
+
   // Whether that process runs the same program at the same place: a fork child of ours that nobody told of.
   bool is_of(pid_t pid) const;
 
@@ -96,6 +101,8 @@ class Image {
 
  private:
   void find_main_program();
+  // Finds the object's file and bias; throws Error where there is neither file nor readable memory.
+  void take_object(elf::LoadedObject& object, const ObjectCache::Place& place);
   void find_rendezvous();
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
@@ -127,8 +134,14 @@ class Image {
   bool relocated_once_ = false;  // the dynamic linker has finished start-up
   std::string no_injection_;     // why nothing may be mapped into the process; empty where it may
   std::unordered_map<std::string, elf::LoadedObject> loaded_;  // by link map entry, to be unloaded by it
-  std::unordered_map<std::string, elf::ObjectId>
+  struct Armed {
+    elf::ObjectId object{};
+    VirtAddr address;
+  };
+  std::unordered_map<std::string, Armed>
       armed_;  // what stands already, so that a second look at an object adds only what is new
+  std::set<elf::ObjectId> lost_in_;  // whose lost probes have been reported
+  std::set<std::string> unseen_said_;
   std::unordered_map<VirtAddr, std::string> unseen_returns_;
   std::unordered_map<VirtAddr, bool> branches_to_entry_;
 };

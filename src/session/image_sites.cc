@@ -88,6 +88,9 @@ const std::string* Image::watch_return(VirtAddr address, const NeedStopped& need
     reason = declined != nullptr ? declined->reason : no_room;
   }
   RTRACE_LOG(session, 1, "return to {} cannot be seen: {}", address, reason);
+  // Once for each reason: code made at run time may return to any number of addresses.
+  if (unseen_said_.insert(reason).second)
+    explain(fmt::format("return address {}: {}: the calls from there are shown with = ?", address, reason));
   return &unseen_returns_.emplace(address, "return address " + fmt::format("{}: {}", address, reason))
               .first->second;
 }
@@ -107,6 +110,37 @@ bool Image::branches_to_entry(VirtAddr entry) {
     code = code.subspan(insn->length);
   }
   return known->second;
+}
+
+// A page that is given back, mapped over or written to takes our int3 with it, and nothing tells.
+void Image::report_lost_probes() {
+  if (link_map_.state != loader::LinkState::consistent) return;  // in the middle of a dlclose
+  std::vector<std::byte> bytes(armed_.size());
+  std::vector<tracee::ProcessMemory::Piece> pieces;
+  std::vector<elf::ObjectId> owners;
+  for (const auto& [key, point] : armed_) {
+    pieces.push_back({point.address, &bytes[pieces.size()], 1});
+    owners.push_back(point.object);
+  }
+  const std::span<tracee::ProcessMemory::Piece> all(pieces);
+  space_->memory().read_gathered(all);
+  std::map<elf::ObjectId, size_t> lost;
+  for (size_t i = 0; i < pieces.size(); ++i)
+    if (pieces[i].got != 1 || bytes[i] != std::byte{0xcc}) ++lost[owners[i]];
+  // Where nothing can be read the process has gone.
+  if (!lost.empty() && std::ranges::all_of(pieces, [](const auto& piece) { return piece.got == 0; }) &&
+      !space_->memory().read_value<std::byte>(objects_[0].range().begin))
+    return;
+  for (const auto& [id, count] : lost) {
+    const elf::LoadedObject* in = object(id);
+    if (in == nullptr || !lost_in_.insert(id).second) continue;
+    services_.reporter.say(fmt::format(
+        "{} probe{} in {} {} lost: the program has unmapped, written to or mapped anew the code there; calls "
+        "after "
+        "that were not seen",
+        count, count == 1 ? "" : "s", in->main_program ? std::string("the main program") : in->name(),
+        count == 1 ? "was" : "were"));
+  }
 }
 
 std::string Image::armed_key(const plan::ProbePoint& point) {
@@ -145,7 +179,7 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
   const Probe& probe = services_.registry.add(point);
   mech::BreakpointSite& site = *std::get<mech::Installed>(answer).site;
   site.probes.push_back({probe.id, point.caller_object});
-  armed_.emplace(key, point.object);
+  armed_.emplace(key, Armed{point.object, point.address});
   for (plan::RequestIndex request : point.requests)
     explain(fmt::format("{}: {} at {}: breakpoint; {}; passed {}",
                         services_.options.requests.all[request].text, probe.label.text(), point.address,

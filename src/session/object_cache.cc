@@ -21,18 +21,29 @@ std::vector<std::byte> read_all(const Memory& memory, VirtAddr address, size_t s
   return bytes;
 }
 
-// The same build-id where the file has one, else the same ELF header and program headers.
+bool is_there(const elf::ElfFile& file, ElfAddr address, size_t size, LoadBias bias, const Memory& memory) {
+  auto wanted = file.bytes_at(address, size);
+  auto found = read_all(memory, address + bias, wanted.size());
+  return !wanted.empty() && std::equal(wanted.begin(), wanted.end(), found.begin(), found.end());
+}
+
+// The same build-id where the file has one, else the same program headers and, unless the program may write
+// to it, the same first page.
 bool is_in_memory(const elf::ElfFile& file, LoadBias bias, const Memory& memory) {
   if (auto note = file.build_id_note()) {
     auto wanted = file.build_id();
     auto found = read_all(memory, *note + bias, wanted.size());
     return std::equal(wanted.begin(), wanted.end(), found.begin(), found.end());
   }
-  constexpr size_t kHeaders = 512;
-  const ElfAddr headers = file.program_headers();
-  auto wanted = file.bytes_at(headers, kHeaders);
-  auto found = read_all(memory, headers + bias, wanted.size());
-  return !wanted.empty() && std::equal(wanted.begin(), wanted.end(), found.begin(), found.end());
+  constexpr size_t kHeaders = 512, kPage = 4096;
+  const elf::Segment& first = file.segments().front();
+  return is_there(file, file.program_headers(), kHeaders, bias, memory) &&
+         (first.writable || is_there(file, first.memory.begin, kPage, bias, memory));
+}
+
+LoadBias bias_with(const elf::ElfFile& file, const ObjectCache::Place& place) {
+  if (place.bias) return *place.bias;
+  return {place.program_headers.value_or(VirtAddr{}).value - file.program_headers().value};
 }
 
 }  // namespace
@@ -51,26 +62,33 @@ std::shared_ptr<const elf::ElfFile> ObjectCache::open_path(const std::string& pa
   return file;
 }
 
-std::shared_ptr<const elf::ElfFile> ObjectCache::open(pid_t pid, const tracee::MapsEntry& entry,
-                                                      LoadBias bias, const Memory& memory,
-                                                      bool main_program) {
+ObjectCache::Opened ObjectCache::open(pid_t pid, const Place& place, const Memory& memory) {
+  const tracee::MapsEntry& entry = place.begin;
   std::vector<std::string> candidates;
-  if (main_program) candidates.push_back(fmt::format("/proc/{}/exe", pid));
-  if (!entry.deleted) candidates.push_back(fmt::format("/proc/{}/root{}", pid, entry.path));
+  if (place.program_headers) candidates.push_back(fmt::format("/proc/{}/exe", pid));
+  // maps shows paths as they are from our own root, or, from another mount namespace, from its root.
+  if (!entry.deleted) {
+    candidates.push_back(fmt::format("/proc/{}/root{}", pid, entry.path));
+    candidates.push_back(entry.path);
+  }
   candidates.push_back(
       fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, entry.range.begin.value, entry.range.end.value));
-  std::string why;
+  std::string why = entry.deleted ? "its file was deleted" : "";
   for (const std::string& path : candidates) {
     try {
       auto file = open_path(path, entry.path);
-      if (is_in_memory(*file, bias, memory)) return file;
-      why = fmt::format("{} is not the file that is mapped (replaced since?)", entry.path);
+      const LoadBias at = bias_with(*file, place);
+      if (is_in_memory(*file, at, memory)) return {std::move(file), at, {}};
+      why = "its path leads to another file, so it was replaced";
     } catch (const Error& error) {
       RTRACE_LOG(session, 1, "{}: {}", path, error.what());
       if (why.empty()) why = error.what();
     }
   }
-  throw Error(why);
+  auto mapped = elf::ElfFile::from_memory(memory, entry.range.begin, entry.path);
+  if (bias_with(*mapped.file, place) != mapped.bias)
+    throw Error::make("{}; what is mapped at {} is not its beginning", why, entry.range.begin);
+  return {std::move(mapped.file), mapped.bias, std::move(why)};
 }
 
 }  // namespace rtrace::session

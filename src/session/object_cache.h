@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -17,12 +18,22 @@ namespace rtrace::session {
 
 class ObjectCache {
  public:
-  // The file behind a mapping of `pid`, mapped with its ELF header at `entry`'s file begin. It is looked for
-  // through the process's own root folder, its map_files and (for the main program) its exe link, and
-  // accepted only if it is what is in memory: after an upgrade the path leads to another file. Throws Error
-  // with what was tried.
-  std::shared_ptr<const elf::ElfFile> open(pid_t pid, const tracee::MapsEntry& entry, LoadBias bias,
-                                           const Memory& memory, bool main_program);
+  struct Opened {
+    std::shared_ptr<const elf::ElfFile> file;
+    LoadBias bias;
+    std::string no_file;  // why it was read from the process's memory; empty where a file fitted
+  };
+  // What is known of an object before its file is.
+  struct Place {
+    const tracee::MapsEntry& begin;  // maps its ELF header
+    std::optional<LoadBias> bias;
+    std::optional<VirtAddr> program_headers;  // of the main program (AT_PHDR), which its bias follows from
+  };
+  // The file of an object that `pid` has mapped. It is looked for at its path in the process's root folder
+  // and in ours, in map_files and, for the main program, through the exe link, and accepted only if it is
+  // what is in memory: after an upgrade the path leads to another file. Where none fits the memory itself
+  // serves. Throws Error with what was tried.
+  Opened open(pid_t pid, const Place& place, const Memory& memory);
 
  private:
   using Key = std::tuple<dev_t, ino_t, off_t, int64_t>;

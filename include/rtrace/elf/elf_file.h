@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "rtrace/base/address.h"
+#include "rtrace/base/mapping.h"
+#include "rtrace/base/memory.h"
 #include "rtrace/base/unique_fd.h"
 #include "rtrace/elf/symbol.h"
 
@@ -34,6 +36,15 @@ class ElfFile {
   // debug file. Throws Error: "not an ELF file", "a 32-bit object", "truncated: ...".
   static std::shared_ptr<const ElfFile> open(UniqueFd fd, std::string path);
   static std::shared_ptr<const ElfFile> open(const std::string& path);
+  // Where no file fits: the object whose ELF header a process has mapped at `header`, from that memory. It
+  // has what PT_DYNAMIC leads to (exported functions, relocations; PLT stubs are found in the code), no
+  // .symtab, and bytes_at() gives what was in memory, data as it was at that moment. No int3 may stand in it
+  // yet. Throws Error.
+  struct Mapped {
+    std::shared_ptr<const ElfFile> file;
+    LoadBias bias;
+  };
+  static Mapped from_memory(const Memory& memory, VirtAddr header, std::string path);
 
   ~ElfFile();
   ElfFile(const ElfFile&) = delete;
@@ -56,6 +67,8 @@ class ElfFile {
   // True where .symtab is missing: only exported functions have names (unless a debug file or .gnu_debugdata
   // helps).
   bool stripped() const;
+  // Made by from_memory().
+  bool is_from_memory() const;
 
   // Bytes as the file has them at an address of its own space, without relocations; shorter where the file's
   // part of a segment ends.
@@ -104,6 +117,7 @@ class ElfFile {
  private:
   struct Impl;
   explicit ElfFile(std::unique_ptr<Impl> impl);
+  static std::unique_ptr<Impl> parse(Mapping mapping, const std::string& path);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,563 @@
+#!/usr/bin/python3
+"""Objects come, go, are replaced on disk, and live where their paths do not lead: every call is counted, by the
+program's own count."""
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import harness
+
+CALLS = 25
+
+
+def sum_of(first, calls, adds):
+    return sum(range(first, first + calls)) + calls * adds
+
+
+class Host:
+    """targets/host.c, told what to do. `before` are words in front of the program (chroot, unshare)."""
+
+    def __init__(self, before=(), program=None, env=None):
+        words = ["env"] + ["%s=%s" % pair for pair in (env or {}).items()] if env else []
+        self.target = harness.Target(words + list(before) + [program or harness.target("host")])
+        self.pid = int(self.target.expect(r"pid (\d+)").group(1))
+        if not before:
+            self.pid = self.target.pid
+
+    def tell(self, line):
+        self.target.process.stdin.write(line + "\n")
+        self.target.process.stdin.flush()
+
+    def ask(self, line, answer):
+        self.tell(line)
+        return int(self.target.expect(r"(?:%s (-?\d+))|failed.*" % answer).group(1))
+
+    def open(self, path, how="open"):
+        return self.ask("%s %s" % (how, path), "opened")
+
+    def work(self, number, adds, calls=CALLS, verb="call"):
+        """Has plugin_work called; its results are checked here."""
+        total = self.ask("%s %d 1 %d" % (verb, number, calls), "sum")
+        if total != sum_of(1, calls, adds):
+            raise harness.Failure("the results of plugin_work add up to %d" % total)
+
+    def quit(self, word="quit"):
+        self.tell(word)
+        rest, status = self.target.finish()
+        if status != 0:
+            raise harness.Failure("the host ended with %d\n%s" % (status, rest))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.target.abandon()
+
+
+@contextlib.contextmanager
+def attached(host, *options):
+    """rtrace on that process; afterwards `result` is what it printed."""
+    rtrace = harness.Attached(["-F", harness.CONF, *options], [host.pid])
+    box = type("Box", (), {})()
+    try:
+        yield box
+        box.result = rtrace.stop()
+    except BaseException:
+        rtrace.abandon()
+        raise
+
+
+@contextlib.contextmanager
+def without_map_files():
+    """rtrace without the capabilities that /proc/PID/map_files asks for: a deleted file cannot be opened."""
+    if os.geteuid() != 0:
+        yield
+        return
+    real = os.path.abspath(shutil.which(harness.RTRACE) or harness.RTRACE)
+    with tempfile.TemporaryDirectory() as folder:
+        wrapper = os.path.join(folder, "rtrace")
+        with open(wrapper, "w") as file:
+            file.write("#!/bin/sh\nexec setpriv --bounding-set=-sys_admin,-checkpoint_restore -- '%s' \"$@\"\n" % real)
+        os.chmod(wrapper, 0o755)
+        harness.RTRACE, before = wrapper, harness.RTRACE
+        try:
+            yield
+        finally:
+            harness.RTRACE = before
+
+
+def count(result, pattern):
+    return sum(1 for line in result.lines if re.match(pattern, line))
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        os.chmod(self.folder, 0o755)
+
+    def place(self, source, name):
+        """A copy that comes into being at once, as a package manager puts it there."""
+        path = os.path.join(self.folder, name)
+        shutil.copy(harness.target(source), path + ".new")
+        os.rename(path + ".new", path)
+        return path
+
+    def assert_calls(self, result, calls, adds, library=r"\S+"):
+        """plugin_work(1), (2) ... `calls` times over, in that order, with the right values."""
+        seen = [tuple(map(int, match.groups())) for match in
+                (re.match(r"plugin_work@%s\((\d+)\) += (\d+)$" % library, line) for line in result.lines) if match]
+        self.assertEqual(seen, [(i, i + adds) for i in range(1, CALLS + 1)] * (calls // CALLS), result)
+        self.assertEqual(count(result, r"plugin_work"), calls, result)
+
+
+class Upgraded(Case):
+    """Between the loading and the attach the file on disk becomes another one."""
+
+    def replaced(self, options, change):
+        path = self.place("libplugin_a.so", "libupgraded.so")
+        with Host() as host:
+            number = host.open(path)
+            change(path)
+            with attached(host, *options) as box:
+                host.work(number, 1000)
+            host.work(number, 1000)
+            host.quit()
+        self.assert_calls(box.result, CALLS, 1000, r"libplugin_a\.so")
+        self.assertNotIn("left out", box.result.stderr)
+        return box.result
+
+    def upgrade(self, _):
+        self.place("libstatics.so", "libupgraded.so")
+
+    def test_a_library_replaced_by_another_version_is_traced_as_it_is_mapped(self):
+        self.replaced(("-x", "plugin_work"), self.upgrade)
+
+    def test_the_same_from_its_image_in_memory_and_explain_says_so(self):
+        with without_map_files():
+            result = self.replaced(("--explain", "-x", "plugin_work"), self.upgrade)
+        self.assertRegex(result.stderr, r"libupgraded\.so: .*deleted.*; its image in memory serves: .*no file to compare")
+
+    def test_a_deleted_library(self):
+        self.replaced(("-x", "plugin_work"), os.unlink)
+
+    def test_a_deleted_library_from_its_image_in_memory(self):
+        with without_map_files():
+            result = self.replaced(("--explain", "-x", "plugin_work"), os.unlink)
+        self.assertRegex(result.stderr, r"libupgraded\.so: its file was deleted; its image in memory serves")
+
+    def test_static_functions_of_an_object_read_from_memory_have_no_names_and_that_is_said(self):
+        path = self.place("libstatics.so", "libupgraded.so")
+        with Host() as host, without_map_files():
+            host.open(path)
+            os.unlink(path)
+            with attached(host, "-x", "garbage_collect@libstatics.so") as box:
+                host.ask("call 0 1 5", "sum")
+        self.assertRegex(box.result.stderr, r"garbage_collect.*libstatics\.so could be read from memory only")
+
+    def call_sites(self, library, options, expected):
+        path = self.place(library, "libupgraded.so")
+        with Host() as host:
+            number = host.open(path)
+            self.place("libstatics.so", "libupgraded.so")
+            with attached(host, *options) as box:
+                host.work(number, 2)
+            host.quit()
+        self.assertEqual(count(box.result, expected), CALLS, box.result)
+        self.assertEqual(len(box.result.lines), CALLS, box.result)
+
+    LINKS = ("libworker.so", "libworker_noplt.so")
+
+    def test_its_own_call_sites_are_those_of_the_mapped_image(self):
+        for library in self.LINKS:
+            with self.subTest(library=library):
+                self.call_sites(library, ("-e", "add@" + library), r"%s->add\(\d+, 1\) += \d+$" % library)
+
+    def test_its_own_call_sites_from_memory(self):
+        with without_map_files():
+            self.test_its_own_call_sites_are_those_of_the_mapped_image()
+
+    def test_a_deleted_executable(self):
+        for restricted in (False, True):
+            with self.subTest(restricted=restricted):
+                program = os.path.join(self.folder, "gone")
+                shutil.copy(harness.target("host"), program)
+                with Host(program=program) as host, contextlib.ExitStack() as stack:
+                    os.unlink(program)
+                    if restricted:
+                        stack.enter_context(without_map_files())
+                    with attached(host, "-e", "add@MAIN") as box:
+                        self.assertEqual(host.ask("add %d" % CALLS, "sum"), sum_of(1, CALLS, 1))
+                    host.quit()
+                self.assertEqual(count(box.result, r"gone->add\(\d+, 1\) += \d+$"), CALLS, box.result)
+
+    def test_debian_s_zlib_under_python_is_upgraded(self):
+        real = os.path.realpath("/lib/x86_64-linux-gnu/libz.so.1")
+        path = os.path.join(self.folder, "libz.so.1")
+        shutil.copy(real, path)
+        code = ("import sys, zlib\nprint('pid', flush=True)\n"
+                "for line in sys.stdin:\n    print('done', sum(zlib.crc32(b'x' * i) & 1 for i in range(40)), flush=True)\n")
+        with harness.Target(["env", "LD_LIBRARY_PATH=" + self.folder, "/usr/bin/python3", "-S", "-c", code]) as process:
+            process.expect("pid")
+            with open("/proc/%d/maps" % process.pid) as maps:
+                if path not in maps.read():
+                    self.skipTest("this python3 has zlib built in")
+            shutil.copy(harness.target("libstatics.so"), path + ".new")
+            os.rename(path + ".new", path)
+            for restricted in (False, True):
+                with contextlib.ExitStack() as stack, self.subTest(restricted=restricted):
+                    if restricted:
+                        stack.enter_context(without_map_files())
+                    rtrace = harness.Attached(["-x", "crc32@libz.so.1"], [process.pid])
+                    process.go()
+                    process.expect("done")
+                    result = rtrace.stop()
+                    self.assertEqual(count(result, r"crc32@libz\.so\.1\("), 40, result)
+
+
+class ComingAndGoing(Case):
+    def test_closed_and_opened_again_between_and_during_attachings(self):
+        with Host() as host:
+            first = host.open(harness.target("libplugin_a.so"))
+            with attached(host, "-x", "plugin_work") as box:
+                host.work(first, 1000)
+                host.ask("close %d" % first, "closed")
+                second = host.open(harness.target("libplugin_a.so"), "lazy")
+                host.work(second, 1000)
+                host.ask("close %d" % second, "closed")
+            third = host.open(harness.target("libplugin_a.so"))
+            with attached(host, "-x", "plugin_work") as again:
+                host.work(third, 1000)
+            host.quit()
+        self.assert_calls(box.result, 2 * CALLS, 1000)
+        self.assert_calls(again.result, CALLS, 1000)
+
+    def test_replaced_on_disk_and_opened_again_at_the_same_address(self):
+        path = self.place("libplugin_a.so", "libturns.so")
+        expected = []
+        with Host() as host:
+            with attached(host, "-x", "plugin_work") as box:
+                for turn in range(10):
+                    self.place("libplugin_b.so" if turn % 2 else "libplugin_a.so", "libturns.so")
+                    adds = 2000 if turn % 2 else 1000
+                    number = host.open(path, "lazy" if turn % 3 else "open")
+                    host.work(number, adds, 3)
+                    host.ask("close %d" % number, "closed")
+                    expected += [(i, i + adds) for i in range(1, 4)]
+            host.quit()
+        seen = [tuple(map(int, re.match(r"plugin_work@\S+\((\d+)\) += (\d+)$", line).groups()))
+                for line in box.result.lines]
+        self.assertEqual(seen, expected, box.result)
+
+    def test_a_library_with_a_dependency_lazy_and_now(self):
+        for how in ("lazy", "open"):
+            with self.subTest(how=how), Host() as host:
+                with attached(host, "-x", "plugin_work@libwith_dependency.so", "-x", "add",
+                              "-e", "add+helper@libwith_dependency.so") as box:
+                    number = host.open(harness.target("libwith_dependency.so"), how)
+                    host.work(number, 2)
+                host.quit()
+                result = box.result
+                for pattern in (r"plugin_work@libwith_dependency\.so\(", r"libwith_dependency\.so->helper\(",
+                                r"libwith_dependency\.so->add\(", r"add@libfixture\.so\("):
+                    self.assertEqual(count(result, pattern), CALLS, result)
+
+    def test_namespaces_of_dlmopen(self):
+        with Host() as host:
+            before = host.open(harness.target("libplugin_a.so"), "ns")
+            with attached(host, "-x", "plugin_work", "-x", "add", "-e", "helper@libworker.so") as box:
+                host.work(before, 1000)
+                after = host.open(harness.target("libplugin_a.so"), "ns")
+                host.work(after, 1000)
+                worker = host.open(harness.target("libworker.so"), "ns")
+                host.work(worker, 2)
+                usual = host.open(harness.target("libplugin_a.so"))
+                host.work(usual, 1000)
+                host.ask("close %d" % after, "closed")
+                again = host.open(harness.target("libplugin_b.so"), "ns")
+                host.work(again, 2000)
+            host.quit()
+        result = box.result
+        self.assertEqual(count(result, r"plugin_work@libplugin_a\.so\(\d+\) += \d+$"), 3 * CALLS, result)
+        self.assertEqual(count(result, r"plugin_work@libplugin_b\.so\(\d+\) += \d+$"), CALLS, result)
+        self.assertEqual(count(result, r"plugin_work@libworker\.so\("), CALLS, result)
+        self.assertEqual(count(result, r"libworker\.so->helper\("), CALLS, result)
+        self.assertEqual(count(result, r"add@libfixture\.so\("), CALLS, result)
+
+    def test_what_constructors_do_and_open(self):
+        env = ["env", "WORKER_OPENS=" + harness.target("libplugin_a.so")]
+        words = [harness.target("loads"), "2", harness.target("libworker_at_load.so"), "2"]
+        result = harness.run(["-F", harness.CONF, "-x", "plugin_work", "-x", "add",
+                              "-e", "add@libworker_at_load.so", "--"] + env + words)
+        self.assertEqual(result.status, 0, result)
+        # Ten calls of the constructor and one of the program, in each of two rounds; and ten of the other library.
+        # The other library stays: its handle was never closed. So does the worker's constructor run twice.
+        self.assertEqual(count(result, r"plugin_work@libworker_at_load\.so\("), 22, result)
+        self.assertEqual(count(result, r"libworker_at_load\.so->add\("), 22, result)
+        self.assertEqual(count(result, r"add@libfixture\.so\("), 22, result)
+        self.assertEqual(count(result, r"plugin_work@libplugin_a\.so\("), 20, result)
+
+    def waiting(self, variable, library, also=()):
+        """Attached while a thread is inside dlopen, held up by a FIFO; the calls after it."""
+        fifo = os.path.join(self.folder, "fifo")
+        os.mkfifo(fifo)
+        env = {variable: fifo}
+        env.update(also)
+        with Host(env=env) as host:
+            host.tell("open " + harness.target(library))
+            # The open for writing succeeds when the other end is open.
+            write = harness.wait_until(lambda: self.try_open(fifo), "the thread waits inside dlopen")
+            with attached(host, "-x", "plugin_work", "-x", "add") as box:
+                os.write(write, b"x")
+                os.close(write)
+                host.target.expect("opened 0")
+                host.work(0, 2)
+            host.quit()
+        return box.result
+
+    @staticmethod
+    def try_open(fifo):
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return None
+
+    def test_attached_while_a_constructor_waits_inside_dlopen(self):
+        result = self.waiting("WORKER_WAITS", "libworker_at_load.so")
+        self.assertEqual(count(result, r"plugin_work@libworker_at_load\.so\(\d+"), 10 + CALLS, result)
+        self.assertEqual(count(result, r"add@libfixture\.so\("), 10 + CALLS, result)
+
+    def test_attached_while_the_link_map_is_being_changed(self):
+        result = self.waiting("AUDIT_WAITS", "libwith_dependency.so", {"LD_AUDIT": harness.target("libaudit.so")})
+        self.assertEqual(count(result, r"plugin_work@libwith_dependency\.so\("), CALLS, result)
+        self.assertEqual(count(result, r"add@libfixture\.so\("), CALLS, result)
+
+
+class BroughtByTheEnvironment(Case):
+    def run_with(self, setting, *options):
+        result = harness.run(["-F", harness.CONF, *options, "--", "env", setting, harness.target("entries"), "add", "100"])
+        self.assertEqual(result.status, 0, result)
+        return result
+
+    def test_preload(self):
+        result = self.run_with("LD_PRELOAD=" + harness.target("libpreload.so"), "-x", "add", "-e", "add@MAIN")
+        for pattern in (r"add@libpreload\.so\(", r"(<\.\.\. )?add@libfixture\.so\(", r"entries->add\("):
+            self.assertEqual(count(result, pattern), 100, result)
+
+    def test_audit(self):
+        result = self.run_with("LD_AUDIT=" + harness.target("libaudit.so"), "-x", "add", "-e", "add@MAIN")
+        for pattern in (r"add@libfixture\.so\(", r"entries->add\("):
+            self.assertEqual(count(result, pattern), 100, result)
+
+    def test_audit_attached(self):
+        with Host(env={"LD_AUDIT": harness.target("libaudit.so")}) as host:
+            with attached(host, "-x", "add", "-e", "add@MAIN", "-x", "plugin_work") as box:
+                host.ask("add %d" % CALLS, "sum")
+                host.work(host.open(harness.target("libplugin_a.so")), 1000)
+            host.quit()
+        for pattern in (r"add@libfixture\.so\(", r"host->add\(", r"plugin_work@libplugin_a\.so\("):
+            self.assertEqual(count(box.result, pattern), CALLS, box.result)
+
+
+def may_unshare(*options):
+    return subprocess.run(["unshare", *options, "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+
+NAMESPACE = ("-m",) if os.geteuid() == 0 else ("-Urm",)
+
+
+@unittest.skipUnless(may_unshare(*NAMESPACE), "the kernel forbids unshare(CLONE_NEWNS) here")
+class Elsewhere(Case):
+    """Processes whose paths lead to other files than ours."""
+
+    def traced(self, host, path):
+        number = host.open(path)
+        with attached(host, "-x", "plugin_work", "-x", "add") as box:
+            host.work(number, 1000)
+            later = host.open(path.replace("libplugin_a", "libplugin_b"))
+            host.work(later, 2000)
+            host.ask("add %d" % CALLS, "sum")
+        host.quit()
+        for pattern in (r"plugin_work@libplugin_a\.so\(\d+\) += \d+$", r"plugin_work@libplugin_b\.so\(\d+\) += \d+$",
+                        r"add@libfixture\.so\("):
+            self.assertEqual(count(box.result, pattern), CALLS, box.result)
+
+    def test_another_mount_namespace_where_the_path_leads_to_another_file(self):
+        inner, seen = (os.path.join(self.folder, name) for name in ("inner", "seen"))
+        for folder in (inner, seen):
+            os.mkdir(folder)
+        for name in ("libplugin_a.so", "libplugin_b.so"):
+            shutil.copy(harness.target(name), inner)
+            shutil.copy(harness.target("libstatics.so"), os.path.join(seen, name))  # what we would see there
+        script = "mount --bind '%s' '%s' && exec \"$@\"" % (inner, seen)
+        for restricted in (False, True):
+            with self.subTest(restricted=restricted), contextlib.ExitStack() as stack:
+                host = stack.enter_context(Host(["unshare", *NAMESPACE, "sh", "-c", script, "sh"]))
+                if restricted:
+                    stack.enter_context(without_map_files())
+                self.traced(host, os.path.join(seen, "libplugin_a.so"))
+
+    def jail(self):
+        jail = os.path.join(self.folder, "jail")
+        needed = subprocess.run(["ldd", harness.target("host")], check=True, capture_output=True, text=True).stdout
+        paths = re.findall(r"(/\S+) \(0x", needed)
+        for path in paths + [harness.target(name) for name in ("host", "libplugin_a.so", "libplugin_b.so")]:
+            os.makedirs(jail + os.path.dirname(path), exist_ok=True)
+            shutil.copy(path, jail + path)
+        return jail
+
+    def test_a_process_in_a_chroot(self):
+        jail = self.jail()
+        options = [] if os.geteuid() == 0 else ["unshare", "-Ur"]
+        for restricted in (False, True):
+            with self.subTest(restricted=restricted), contextlib.ExitStack() as stack:
+                host = stack.enter_context(Host(options + ["chroot", jail]))
+                if restricted:
+                    stack.enter_context(without_map_files())
+                self.traced(host, harness.target("libplugin_a.so"))
+
+    def test_a_command_that_enters_a_chroot_is_traced_in_it(self):
+        jail = self.jail()
+        shutil.copy(harness.target("entries"), jail + harness.target("entries"))
+        options = [] if os.geteuid() == 0 else ["unshare", "-Ur"]
+        result = harness.run(["-F", harness.CONF, "-x", "add", "-e", "add@MAIN", "--", *options, "chroot", jail,
+                              harness.target("entries"), "add", "100"])
+        self.assertEqual(result.status, 0, result)
+        for pattern in (r"add@libfixture\.so\(", r"entries->add\("):
+            self.assertEqual(count(result, pattern), 100, result)
+
+
+class Musl(Case):
+    """Programs of another C library, with its dynamic linker."""
+
+    def test_launched_its_call_sites_and_entries(self):
+        result = harness.run(["-F", harness.CONF, "-e", "add+greet+twice@MAIN", "-x", "add", "--",
+                              harness.target("musl/calls")])
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual([count(result, r"calls->%s\(" % name) for name in ("add", "greet", "twice")], [2, 1, 1], result)
+        self.assertEqual(count(result, r"add@libfixture\.so\(-?\d+, \d+\) += \d+$"), 2, result)
+
+    def test_a_static_program(self):
+        result = harness.run(["-F", harness.CONF, "-x", "add+greet+twice", "--", harness.target("musl/calls_static")])
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual([count(result, r"%s\(" % name) for name in ("add", "greet", "twice")], [2, 1, 1], result)
+
+    def test_attached_and_what_it_opens_later(self):
+        with Host(program=harness.target("musl/host")) as host:
+            first = host.open(harness.target("musl/libplugin_a.so"))
+            with attached(host, "-x", "plugin_work", "-e", "add", "-e", "add@libworker.so") as box:
+                host.work(first, 1000)
+                second = host.open(harness.target("musl/libworker.so"))
+                host.work(second, 2)
+                host.ask("add %d" % CALLS, "sum")
+            host.quit()
+        result = box.result
+        for pattern in (r"plugin_work@libplugin_a\.so\(", r"plugin_work@libworker\.so\(", r"libworker\.so->add\(",
+                        r"host->add\("):
+            self.assertEqual(count(result, pattern), CALLS, result)
+
+    def test_launched_and_what_it_opens_later(self):
+        script = "open %s\ncall 0 1 %d\nadd %d\nquit\n" % (harness.target("musl/libworker.so"), CALLS, CALLS)
+        result = harness.run(["-F", harness.CONF, "-x", "plugin_work", "-e", "add", "--", harness.target("musl/host")],
+                             stdin=script)
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(count(result, r"plugin_work@libworker\.so\("), CALLS, result)
+        self.assertEqual(count(result, r"libworker\.so->add\("), CALLS, result)
+        self.assertEqual(count(result, r"(host->)?add\("), CALLS, result)
+
+    def test_upgraded_and_read_from_memory(self):
+        path = self.place("musl/libworker.so", "libworker.so")
+        with Host(program=harness.target("musl/host")) as host, without_map_files():
+            number = host.open(path)
+            self.place("libstatics.so", "libworker.so")
+            with attached(host, "-x", "plugin_work", "-e", "add@libworker.so") as box:
+                host.work(number, 2)
+            host.quit()
+        self.assertEqual(count(box.result, r"plugin_work@libworker\.so\("), CALLS, box.result)
+        self.assertEqual(count(box.result, r"libworker\.so->add\("), CALLS, box.result)
+
+
+class MadeCode(Case):
+    """Callers that lie in no file."""
+
+    def traced(self, verb):
+        with Host() as host:
+            number = host.open(harness.target("libplugin_a.so"))
+            with attached(host, "--explain", "-x", "plugin_work") as box:
+                host.work(number, 1000, verb=verb)
+            host.work(number, 1000, verb=verb)
+            host.quit()
+        return box.result
+
+    def assert_unseen(self, result, calls):
+        self.assertEqual(count(result, r"plugin_work@libplugin_a\.so\(\d+\) += \?$"), calls, result)
+        self.assertEqual(count(result, r"plugin_work"), calls, result)
+
+    def test_in_anonymous_memory_the_entry_is_shown_and_the_reason_why_no_return_is(self):
+        result = self.traced("jit")
+        self.assert_unseen(result, CALLS)
+        self.assertRegex(result.stderr, r"return address 0x[0-9a-f]+: it lies in memory without a file \(JIT code\)")
+
+    def test_in_shared_memory_too(self):
+        result = self.traced("jitshared")
+        self.assert_unseen(result, CALLS)
+        self.assertRegex(result.stderr, r"return address 0x[0-9a-f]+: it lies in a shared mapping")
+
+    def test_another_process_that_runs_the_same_shared_page_is_unharmed(self):
+        with Host() as host:
+            number = host.open(harness.target("libplugin_a.so"))
+            host.work(number, 1000, verb="jitshared")
+            with attached(host, "-x", "plugin_work") as box:
+                host.work(number, 1000, verb="jitshared")
+                host.work(number, 1000, verb="sibling")
+                host.work(number, 1000, verb="jitshared")
+            host.quit()
+        self.assert_unseen(box.result, 2 * CALLS)
+
+
+class SelfMade(Case):
+    """Programs that look at or change their own mappings."""
+
+    def test_a_checksum_of_code_differs_while_traced_and_is_the_old_one_after(self):
+        with Host() as host:
+            number = host.open(harness.target("libplugin_a.so"))
+            before = host.ask("sum %d" % number, "sum")
+            with attached(host, "-x", "plugin_work") as box:
+                host.work(number, 1000)
+                self.assertNotEqual(host.ask("sum %d" % number, "sum"), before)
+                host.work(number, 1000)
+            self.assertEqual(host.ask("sum %d" % number, "sum"), before)
+            host.quit()
+        self.assert_calls(box.result, 2 * CALLS, 1000)
+
+    def test_code_mapped_anew_by_the_program_runs_unharmed_and_the_loss_is_said(self):
+        with Host() as host:
+            number = host.open(harness.target("libplugin_a.so"))
+            with attached(host, "-x", "plugin_work") as box:
+                host.work(number, 1000)
+                self.assertEqual(host.ask("remap %d" % number, "remapped"), 0)
+                host.work(number, 1000)
+            host.work(number, 1000)
+            host.quit()
+        self.assert_calls(box.result, CALLS, 1000)
+        self.assertRegex(box.result.stderr, r"1 probe in libplugin_a\.so was lost: .*mapped anew")
+
+    def test_code_unmapped_by_the_program_costs_nothing_but_its_probes(self):
+        with Host() as host:
+            number = host.open(harness.target("libplugin_a.so"))
+            with attached(host, "-x", "plugin_work") as box:
+                host.work(number, 1000)
+                self.assertEqual(host.ask("unmap %d" % number, "unmapped"), 0)
+                host.ask("add 5", "sum")
+            host.quit("leave")  # the page held its _fini, too
+        self.assert_calls(box.result, CALLS, 1000)
+        self.assertRegex(box.result.stderr, r"1 probe in libplugin_a\.so was lost")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -58,7 +58,10 @@ void run_engine(const Options& options, Shared& shared, const EngineWiring& wiri
   prepare_signals();
   prctl(PR_SET_NAME, "rtrace-engine", 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
+  moment::keep_in(&shared.moment);
   try {
+    if (const char* when = getenv("RTRACE_DIE_AT"); when != nullptr && !moment::die_at(when))
+      throw Error::make("RTRACE_DIE_AT={}: MOMENT:N or MOMENT:N:both is expected", when);
     Engine(options, shared, wiring).run();
   } catch (const Error& error) {
     const std::string text = fmt::format("rtrace: {}\n", error.what());
@@ -98,11 +101,20 @@ void Engine::run() {
     else if (answer.no_children)
       break;
   }
+  const bool alone = getppid() != wiring_.front_end;
   detach_all();
   reporter_.finish();
   closing_words();
+  if (alone) say_alone();
   const ToFrontEnd done{ToFrontEnd::Kind::done, 0};
   (void)!send(wiring_.socket, &done, sizeof done, MSG_NOSIGNAL);
+}
+
+// Nobody prints what is in the ring any more.
+void Engine::say_alone() const {
+  const std::string_view text =
+      "rtrace: its visible process was killed; all traced processes run on untraced\n";
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 
 // A birth that only the child told of may never be told by its parent: waitid must come back to look at it

@@ -8,6 +8,7 @@
 #include "engine_core.h"
 #include "permission.h"
 #include "rtrace/base/log.h"
+#include "rtrace/mech/repair.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -35,6 +36,7 @@ bool Engine::attach(pid_t pid) {
     return false;
   }
   if (processes_.contains(pid)) return true;
+  repair_before(pid);
   std::shared_ptr<Image> image;
   std::string no_image;
   try {
@@ -61,6 +63,19 @@ bool Engine::attach(pid_t pid) {
   remember(process.image->objects());
   announce(process);
   return true;
+}
+
+// A tracer of ours may have died in it: its sites would be in our way, and its handler would be taken for the
+// program's.
+void Engine::repair_before(pid_t pid) {
+  try {
+    if (mech::find_remains(tracee::ProcessMemory(pid), tracee::read_maps(pid)).empty()) return;
+    const mech::Repaired repaired = mech::repair(pid, {}, true);
+    reporter_.notice(
+        fmt::format("process {}: a tracer died in it; {} places in its code put back", pid, repaired.places));
+  } catch (const Error& error) {
+    RTRACE_LOG(session, 1, "repair of {}: {}", pid, error.what());  // attaching will say why
+  }
 }
 
 // A thread that is created while we look appears in the folder, or is traced already because its creator is.

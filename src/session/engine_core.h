@@ -24,6 +24,7 @@ class Engine {
   // --- engine.cc: the loop, and what each stop asks for
   bool should_end() const;
   void watch_births();
+  void say_alone() const;
   void handle(const tracee::WaitEvent& event);
   void on(Task& task, tracee::Trap);
   void on(Task& task, tracee::SignalDelivery stop);
@@ -71,6 +72,7 @@ class Engine {
   // --- engine_attach.cc
   void attach_all();
   bool attach(pid_t pid);
+  void repair_before(pid_t pid);
   int seize_all(Process& process);
   void arm_attached(Process& process);
   std::optional<pid_t> hold_one(Process& process);

@@ -13,9 +13,14 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <map>
+#include <set>
 
 #include "engine.h"
+#include "rtrace/base/log.h"
+#include "rtrace/base/moment.h"
 #include "rtrace/mech/heal.h"
+#include "rtrace/mech/repair.h"
 #include "rtrace/sink/summary_sink.h"
 
 namespace rtrace::session {
@@ -128,6 +133,9 @@ void FrontEnd::on_child() {
     engine_died_ = !engine_done_ && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     engine_done_ = true;
     engine_ = 0;
+    if (!engine_died_) return;
+    heal_after_engine();
+    shared_->detach_requested = 1;  // the command, too, is let go of
   }
 }
 
@@ -164,11 +172,41 @@ void FrontEnd::loop() {
   }
 }
 
+// Every process that the engine had a hand in, children included that nobody was told of.
 void FrontEnd::heal_after_engine() {
-  const size_t healed = mech::heal(shared_->patches);
+  std::map<pid_t, std::vector<mech::ForeignBytes>> left;
+  for (auto& [pid, bytes] : mech::known_bytes(shared_->patches)) left.emplace(pid, std::move(bytes));
+  std::set<pid_t> done;
+  size_t places = 0;
+  for (bool more = true; more;) {
+    for (pid_t pid : mech::find_session(shared_->patches.session)) left.try_emplace(pid);
+    more = false;
+    for (const auto& [pid, bytes] : left) {
+      if (!done.insert(pid).second) continue;
+      places += heal_process(pid, bytes);
+      more = true;
+    }
+  }
+  places += mech::heal(shared_->patches);
   say(fmt::format(
-      "the tracing engine died; {} places in the traced code were put back, the processes run on untraced",
-      healed));
+      "the tracing engine was killed (at: {}); {} place{} in the code of {} process{} put back, all "
+      "traced processes run on untraced",
+      name_of(static_cast<Moment>(shared_->moment.load())), places, places == 1 ? "" : "s", done.size(),
+      done.size() == 1 ? "" : "es"));
+}
+
+size_t FrontEnd::heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes) {
+  try {
+    const mech::Repaired repaired = mech::repair(pid, bytes, false);
+    if (!repaired.left.empty())
+      say(fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid,
+                      repaired.left));
+    return repaired.places;
+  } catch (const Error& error) {
+    // It has ended, or may not be traced by us: what can be written without is written below.
+    RTRACE_LOG(session, 1, "{}: {}", pid, error.what());
+    return 0;
+  }
 }
 
 // False where a reader takes nothing any more: what is left is given up, for somebody asked us to end.
@@ -237,7 +275,6 @@ int FrontEnd::run() {
   }
   start_writer();
   loop();
-  if (engine_died_) heal_after_engine();
   const bool all_written = finish_output();
   const int status = launched && all_written ? exit_status() : 1;
   if (!all_written) _exit(status);  // the writer is stuck in its write

@@ -8,8 +8,10 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "rtrace/base/unique_fd.h"
+#include "rtrace/mech/remains.h"
 #include "rtrace/session/options.h"
 #include "rtrace/session/shared_state.h"
 
@@ -69,6 +71,7 @@ class FrontEnd {
   void on_engine_message();
   void request_detach();
   void heal_after_engine();
+  size_t heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes);
   bool finish_output();
   void say(const std::string& line);
   int exit_status() const;

@@ -88,6 +88,8 @@ const std::vector<Row>& rows() {
        SET(d.options.follow = true)},
       {{'u', "user", "USER", kProcess, "run the command as that user (name, uid or UID:GID)"},
        SET(d.options.user = v)},
+      {{0, "repair", "", kProcess, "heal what a tracer that died left in the -p processes, and exit"},
+       SET(d.options.action = Options::Action::repair)},
       {{'F', "config", "PATHS", kArguments, "prototype files or folders, colon-separated"},
        [](Draft& d, std::string_view, const std::string& v) {
          for (std::string_view path : split(v, ':'))
@@ -228,6 +230,8 @@ void settle(Draft& draft) {
   Options& options = draft.options;
   settle_requests(draft);
   settle_time(draft);
+  if (options.action == Options::Action::repair && (options.pids.empty() || !options.command.empty()))
+    throw UsageError("--repair goes with -p PID, and with no command");
   if (options.action != Options::Action::trace) return;
   if (options.command.empty() && options.pids.empty())
     throw UsageError("nothing to trace: a command or -p PID is expected; see rtrace --help");

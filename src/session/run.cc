@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "front_end.h"
+#include "repair_command.h"
 #include "rtrace/session/options.h"
 
 namespace rtrace::session {
@@ -41,6 +42,8 @@ int run(int argc, char** argv) try {
       return print(help_text());
     case Options::Action::version:
       return print(version_text());
+    case Options::Action::repair:
+      return repair_processes(options);
     case Options::Action::trace:
       break;
   }

@@ -21,7 +21,7 @@ class UsageError : public Error {
 };
 
 struct Options {
-  enum class Action : uint8_t { trace, help, version };
+  enum class Action : uint8_t { trace, repair, help, version };
   Action action = Action::trace;
 
   std::vector<std::string> command;

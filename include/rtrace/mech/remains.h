@@ -1,0 +1,52 @@
+// What tracers leave in a process when they die: found by looking at its memory alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "rtrace/agent/abi.h"
+#include "rtrace/base/address.h"
+#include "rtrace/base/memory.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/process_memory.h"
+
+namespace rtrace::mech {
+
+// Bytes that are not the program's own, and what belongs there.
+struct ForeignBytes {
+  VirtAddr address;
+  std::vector<std::byte> original, written;
+};
+
+struct Remains {
+  struct Page {
+    Range range;
+    uint64_t session = 0;
+    uint32_t kind = 0;
+  };
+  std::vector<Page> pages;  // mappings that begin with our header
+  struct Blob {
+    VirtAddr address;
+    agent::Blob head;
+  };
+  std::vector<Blob> blobs;
+  std::vector<ForeignBytes> bytes;
+
+  bool empty() const { return pages.empty() && bytes.empty(); }
+};
+
+// The mappings, and the sites that their tables know. The process may be running.
+Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);
+
+// Int3s and borrowed bytes in private executable mappings of files, by comparing each with its file where
+// that is the one that was mapped. For what has no table, or was lost before it had.
+std::vector<ForeignBytes> compare_with_files(pid_t pid, const Memory& memory,
+                                             const std::vector<tracee::MapsEntry>& maps);
+
+// Memory that is executable, private, of a file, and that nothing runs: what lies behind a text segment in
+// its last page. By the program headers in memory; empty where there is none.
+Range find_slack(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);
+
+}  // namespace rtrace::mech

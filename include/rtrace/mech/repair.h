@@ -1,0 +1,34 @@
+// Putting a process right that a tracer of ours has left by dying.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "rtrace/mech/patch_table.h"
+#include "rtrace/mech/remains.h"
+
+namespace rtrace::mech {
+
+struct Repaired {
+  size_t places = 0;     // in the code, that hold the program's own bytes again
+  bool handler = false;  // the bridging handler was taken out
+  size_t pages = 0;      // mappings of ours that were unmapped
+  std::string left;      // why others stay, inert; empty where none does
+  bool nothing() const { return places == 0 && !handler && pages == 0 && left.empty(); }
+};
+
+// Stops the process for a moment, and lets it go as if nothing had been. `known` are bytes that its own
+// memory does not tell of; with `files` its code is compared with its files too. Children that it makes in
+// that moment are put right as well. Throws Error where it cannot be traced: no such process, another tracer,
+// no permission.
+Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files);
+
+// What a dead engine's table says of each process.
+std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const PatchTable& table);
+
+// Processes that hold a mapping of that session: children too that nobody was told of.
+std::vector<pid_t> find_session(uint64_t session);
+
+}  // namespace rtrace::mech

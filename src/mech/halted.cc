@@ -1,0 +1,183 @@
+#include "halted.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+#include "rtrace/base/error.h"
+#include "rtrace/tracee/interrupted_syscall.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::mech {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(2);
+constexpr unsigned kFirstStop = 200;  // ms, for a child to come to its first stop
+
+bool signals_on_their_way(pid_t tid) {
+  const auto status = tracee::read_status(tid);
+  return !status || ((status->pending | status->shared_pending) & ~status->blocked) != 0;
+}
+
+bool sleeps(pid_t tid) {
+  const auto status = tracee::read_status(tid);
+  return status && status->state == 'D';
+}
+
+}  // namespace
+
+HaltedProcess::HaltedProcess(pid_t pid, const std::unordered_set<VirtAddr>& sites)
+    : pid_(pid), sites_(sites) {
+  seize_all();
+  all_stopped_ = stop_all();
+}
+
+// A thread that is created meanwhile is ours already, or appears in the folder.
+void HaltedProcess::seize_all() {
+  for (bool found = true; found;) {
+    found = false;
+    for (pid_t tid : tracee::read_tasks(pid_)) {
+      if (tasks_.contains(tid)) continue;
+      const int error_number = tracee::seize(tid);
+      if (error_number == ESRCH) continue;
+      if (error_number != 0) {
+        const auto status = tracee::read_status(tid);
+        if (!status || status->state == 'Z' || status->state == 'X') continue;
+        if (status->tracer != getpid()) throw Error::make("process {}: {}", pid_, strerror(error_number));
+      }
+      tasks_[tid] = State::running;
+      found = true;
+    }
+  }
+  if (tasks_.empty()) throw Error::make("process {}: no such process", pid_);
+}
+
+bool HaltedProcess::stop_all() {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  for (;;) {
+    seize_all();
+    std::vector<pid_t> waiting;
+    for (const auto& [tid, state] : tasks_)
+      if (state == State::running) waiting.push_back(tid);
+    if (waiting.empty()) return true;
+    if (std::chrono::steady_clock::now() > deadline) break;
+    // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
+    for (pid_t tid : waiting) (void)tracee::interrupt(tid);
+    for (pid_t tid : waiting)
+      if (!ask(tid)) tasks_.erase(tid);
+  }
+  // In an uninterruptible sleep with our interrupt pending, it stops before it runs user code.
+  return std::all_of(tasks_.begin(), tasks_.end(),
+                     [](const auto& task) { return task.second != State::running || sleeps(task.first); });
+}
+
+// False where the task has ended.
+bool HaltedProcess::ask(pid_t tid) {
+  const auto event = tracee::consume_within(tid, 1);
+  if (!event) return tracee::read_status(tid).has_value();
+  if (event->status.is_end()) return false;
+  tasks_[tid] = classify(tid, tracee::classify(event->status));
+  return true;
+}
+
+bool HaltedProcess::met_site(pid_t tid, VirtAddr* site) const {
+  const auto regs = tracee::registers(tid);
+  if (!regs) return false;
+  *site = regs->pc() - 1;
+  return sites_.contains(*site);
+}
+
+HaltedProcess::State HaltedProcess::classify(pid_t tid, const tracee::Stop& stop) {
+  VirtAddr site;
+  const bool met = met_site(tid, &site);
+  if (std::holds_alternative<tracee::Trap>(stop)) {
+    if (met) {
+      auto regs = tracee::registers(tid);
+      if (regs) regs->set_pc(site);
+      if (regs && tracee::set_registers(tid, *regs) == tracee::Alive::yes) return State::stopped;
+    }
+    (void)tracee::resume(tid, SIGTRAP);
+    return State::running;
+  }
+  const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);
+  if (group_stop || std::holds_alternative<tracee::Interrupted>(stop)) {
+    // One that has met an int3 still has its SIGTRAP to come.
+    const auto status = met ? tracee::read_status(tid) : std::nullopt;
+    if (!status || (status->pending & tracee::signal_bit(SIGTRAP)) == 0)
+      return group_stop ? State::group_stopped : State::interrupted;
+  }
+  const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
+  if (const auto* child = std::get_if<tracee::NewTask>(&stop)) on_child(tid, child->kind);
+  (void)tracee::resume(tid, delivery != nullptr ? delivery->signal : 0);
+  return State::running;
+}
+
+void HaltedProcess::on_child(pid_t parent, tracee::NewTask::Kind kind) {
+  const auto message = tracee::event_message(parent);
+  const auto child = static_cast<pid_t>(message.value_or(0));
+  const auto status = child != 0 ? tracee::read_status(child) : std::nullopt;
+  if (!status || status->tgid == pid_) return;  // gone, or a thread: seize_all() finds it
+  if (kind != tracee::NewTask::Kind::vfork) {
+    children_.push_back(child);
+    return;
+  }
+  // It runs in this memory, and the parent waits for it.
+  if (tracee::consume_within(child, kFirstStop)) (void)tracee::detach(child);
+}
+
+std::vector<pid_t> HaltedProcess::stopped() const {
+  std::vector<pid_t> tids;
+  for (const auto& [tid, state] : tasks_)
+    if (state != State::running) tids.push_back(tid);
+  return tids;
+}
+
+std::optional<pid_t> HaltedProcess::fit() {
+  for (State wanted : {State::stopped, State::interrupted, State::group_stopped}) {
+    for (const auto& [tid, state] : tasks_) {
+      if (state != wanted || owed_.contains(tid) || tracee::has_seccomp(tid) || signals_on_their_way(tid))
+        continue;
+      auto regs = tracee::registers(tid);
+      if (!regs) continue;
+      if (tracee::rewind_interrupted_syscall(*regs) &&
+          tracee::set_registers(tid, *regs) == tracee::Alive::gone)
+        continue;
+      return fit_ = tid;
+    }
+  }
+  return std::nullopt;
+}
+
+// A system call that our interrupt has ended with EINTR is issued again, unless a signal of the program's own
+// is on its way: then the EINTR is due.
+void HaltedProcess::settle(pid_t tid) {
+  auto regs = tracee::registers(tid);
+  if (!regs || static_cast<int64_t>(regs->raw.rax) != -EINTR || signals_on_their_way(tid)) return;
+  if (tracee::rewind_interrupted_syscall(*regs)) (void)tracee::set_registers(tid, *regs);
+}
+
+HaltedProcess::~HaltedProcess() {
+  for (const auto& [tid, state] : tasks_) {
+    if (state == State::running) continue;
+    if (const auto owed = owed_.find(tid); owed != owed_.end()) {
+      (void)tracee::detach(tid, owed->second);
+      continue;
+    }
+    if (state == State::interrupted) settle(tid);
+    if (state == State::group_stopped && tid == fit_) {
+      // A remote call has taken it out of its group-stop; it goes back into it at an interrupt
+      // (kernel/signal.c, do_jobctl_trap).
+      (void)tracee::interrupt(tid);
+      (void)tracee::resume(tid);
+      (void)tracee::consume_within(tid, kFirstStop);
+    }
+    (void)tracee::detach(tid);
+  }
+}
+
+}  // namespace rtrace::mech

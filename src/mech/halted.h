@@ -1,0 +1,55 @@
+// All tasks of a process, seized and stopped for a repair.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "rtrace/base/address.h"
+#include "rtrace/tracee/stop.h"
+
+namespace rtrace::mech {
+
+class HaltedProcess {
+ public:
+  // Throws Error where the process cannot be seized. `sites`: where int3s of ours stand; a thread that has
+  // met one is taken back onto it.
+  HaltedProcess(pid_t pid, const std::unordered_set<VirtAddr>& sites);
+  // Lets all tasks go.
+  ~HaltedProcess();
+  HaltedProcess(const HaltedProcess&) = delete;
+  HaltedProcess& operator=(const HaltedProcess&) = delete;
+
+  // False where a task ran on in spite of all.
+  bool all_stopped() const { return all_stopped_; }
+  std::vector<pid_t> stopped() const;
+  // One that can make remote calls: about to run user code, no signal on its way.
+  std::optional<pid_t> fit();
+  // The task stands at this signal's delivery: it gets it when it is let go.
+  void owe(pid_t tid, int signal) { owed_[tid] = signal; }
+  // Children with memory of their own that were made meanwhile; they are this process's tracees.
+  const std::vector<pid_t>& children() const { return children_; }
+
+ private:
+  enum class State : uint8_t { running, stopped, interrupted, group_stopped };
+  void seize_all();
+  bool stop_all();
+  bool ask(pid_t tid);
+  State classify(pid_t tid, const tracee::Stop& stop);
+  bool met_site(pid_t tid, VirtAddr* site) const;
+  void on_child(pid_t parent, tracee::NewTask::Kind kind);
+  static void settle(pid_t tid);
+
+  pid_t pid_;
+  const std::unordered_set<VirtAddr>& sites_;
+  std::map<pid_t, State> tasks_;
+  std::map<pid_t, int> owed_;
+  pid_t fit_ = 0;
+  std::vector<pid_t> children_;
+  bool all_stopped_ = false;
+};
+
+}  // namespace rtrace::mech

@@ -1,0 +1,246 @@
+#include "rtrace/mech/repair.h"
+
+#include <dirent.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <map>
+
+#include "borrowed_gadget.h"
+#include "halted.h"
+#include "rtrace/arch/insn.h"
+#include "rtrace/arch/placement.h"
+#include "rtrace/base/error.h"
+#include "rtrace/base/moment.h"
+#include "rtrace/mech/bridge.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::mech {
+namespace {
+
+constexpr int kMostSteps = 4096;
+constexpr size_t kDeepestStack = size_t{1} << 20;  // of a thread's stack that is looked at
+constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
+                             tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
+                             tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
+
+// What one more step would do.
+enum class Step : uint8_t { ordinary, sigreturn, never };
+
+class Repair {
+ public:
+  Repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files)
+      : pid_(pid), memory_(pid), maps_(tracee::read_maps(pid)), remains_(find_remains(memory_, maps_)) {
+    remains_.bytes.insert(remains_.bytes.end(), known.begin(), known.end());
+    if (files)
+      for (auto& bytes : compare_with_files(pid, memory_, maps_)) remains_.bytes.push_back(std::move(bytes));
+    for (const auto& bytes : remains_.bytes)
+      if (bytes.written.size() == 1) sites_.insert(bytes.address);
+  }
+  Repaired run();
+
+ private:
+  bool foreign(VirtAddr pc) const;
+  bool walk_out(HaltedProcess& halted, pid_t tid);
+  Step next_step(const arch::Regs& regs) const;
+  void give_masks_back();
+  size_t put_back();
+  void take_out(HaltedProcess& halted);
+  bool stack_leads_to_us(pid_t tid) const;
+  void unmap(pid_t fit);
+
+  pid_t pid_;
+  tracee::ProcessMemory memory_;
+  std::vector<tracee::MapsEntry> maps_;
+  Remains remains_;
+  std::unordered_set<VirtAddr> sites_;
+  Repaired repaired_;
+};
+
+// In pages of ours, or in borrowed bytes.
+bool Repair::foreign(VirtAddr pc) const {
+  return std::any_of(remains_.pages.begin(), remains_.pages.end(),
+                     [&](const auto& page) { return page.range.contains(pc); }) ||
+         std::any_of(remains_.bytes.begin(), remains_.bytes.end(), [&](const auto& bytes) {
+           return bytes.written.size() > 1 &&
+                  Range{bytes.address, bytes.address + bytes.written.size()}.contains(pc);
+         });
+}
+
+// A system call that was displaced may take for ever; those of the blob do not.
+Step Repair::next_step(const arch::Regs& regs) const {
+  std::byte code[arch::kMaxInsn];
+  const size_t got = memory_.read(regs.pc(), code);
+  const auto insn = arch::decode({code, got}, regs.pc());
+  if (!insn) return Step::never;
+  if (insn->kind != arch::Insn::Kind::syscall) return Step::ordinary;
+  if (regs.raw.rax == SYS_rt_sigreturn) return Step::sigreturn;
+  const bool in_blob = std::any_of(remains_.blobs.begin(), remains_.blobs.end(), [&](const auto& blob) {
+    return Range{blob.address, blob.address + arch::kPageSize}.contains(regs.pc());
+  });
+  return in_blob ? Step::ordinary : Step::never;
+}
+
+// Steps a thread that stands in a copy, in the handler or in a remote call until it is back in its own code.
+// Its signals wait meanwhile, but for what rt_sigreturn lets through. False where it stays.
+bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
+  // A step's SIGTRAP would cost a program that ignores it its SIG_IGN (kernel/signal.c,
+  // force_sig_info_to_task).
+  const auto status = tracee::read_status(tid);
+  const bool ignored = status && (status->ignored & tracee::signal_bit(SIGTRAP)) != 0;
+  std::optional<uint64_t> own_mask;  // while it is not in force
+  bool out = false;
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    const auto regs = tracee::registers(tid);
+    const auto mask = tracee::signal_mask(tid);
+    out = !regs || !mask || !foreign(regs->pc());
+    const Step next = out || ignored ? Step::never : next_step(*regs);
+    if (next == Step::never) break;
+    if (next == Step::sigreturn) {
+      own_mask.reset();
+    } else if (!own_mask) {
+      own_mask = *mask;
+      (void)tracee::set_signal_mask(tid, ~kFaults);
+    }
+    const auto event =
+        tracee::step(tid) == tracee::Alive::yes ? tracee::consume(tid, tracee::Block::yes) : std::nullopt;
+    if (!event || event->status.is_end()) return true;
+    const auto stop = tracee::classify(event->status);
+    if (std::holds_alternative<tracee::Trap>(stop)) continue;
+    if (const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop)) halted.owe(tid, delivery->signal);
+    const auto now = tracee::registers(tid);
+    out = now && !foreign(now->pc());
+    break;
+  }
+  if (own_mask) (void)tracee::set_signal_mask(tid, *own_mask);
+  return out;
+}
+
+// A thread whose signals a tracer held back when it died.
+void Repair::give_masks_back() {
+  for (const auto& blob : remains_.blobs)
+    if (blob.head.masked_thread != 0)
+      (void)tracee::set_signal_mask(static_cast<pid_t>(blob.head.masked_thread), blob.head.own_mask);
+}
+
+size_t Repair::put_back() {
+  size_t places = 0;
+  for (const auto& bytes : remains_.bytes) {
+    std::vector<std::byte> now(bytes.written.size());
+    if (memory_.read_forced(bytes.address, now) != now.size() || now != bytes.written) continue;
+    places += memory_.write(bytes.address, bytes.original) == 0;
+  }
+  return places;
+}
+
+// A handler of the program's that runs now may have interrupted a copy and will return to it.
+bool Repair::stack_leads_to_us(pid_t tid) const {
+  const auto regs = tracee::registers(tid);
+  const auto* mapping = regs ? tracee::find_mapping(maps_, regs->sp()) : nullptr;
+  if (mapping == nullptr) return regs.has_value();
+  const uint64_t size = std::min<uint64_t>(mapping->range.end - regs->sp(), kDeepestStack);
+  std::vector<uint64_t> words(size / sizeof(uint64_t));
+  const size_t got = memory_.read(regs->sp(), std::as_writable_bytes(std::span(words)));
+  words.resize(got / sizeof(uint64_t));
+  return std::any_of(words.begin(), words.end(), [&](uint64_t word) { return foreign(VirtAddr{word}); });
+}
+
+void Repair::unmap(pid_t fit) {
+  const BorrowedGadget borrowed(memory_, nullptr, find_slack(memory_, maps_));
+  if (!borrowed.failure().empty()) {
+    repaired_.left = borrowed.failure();
+    return;
+  }
+  tracee::RemoteCall remote(fit, memory_, borrowed.address());
+  for (const auto& page : remains_.pages)
+    repaired_.pages += remote.call(SYS_munmap, {page.range.begin.value, page.range.size()}) == 0;
+}
+
+// Handler and pages, once no thread can need them.
+void Repair::take_out(HaltedProcess& halted) {
+  if (remains_.pages.empty()) return;
+  repaired_.left = "a thread could not be stopped";
+  if (!halted.all_stopped()) return;
+  const auto fit = halted.fit();
+  repaired_.left = "no thread of it can make system calls for us (seccomp, or signals on their way)";
+  if (!fit) return;
+  for (const auto& blob : remains_.blobs)
+    repaired_.handler |= lower_bridge({*fit,
+                                       memory_,
+                                       blob.address + blob.head.gadget,
+                                       {VirtAddr{blob.head.frame_begin}, VirtAddr{blob.head.frame_end}},
+                                       blob.address + blob.head.bridge,
+                                       blob.address + blob.head.restorer});
+  const auto stopped = halted.stopped();
+  repaired_.left = "a thread is still inside them";
+  if (std::any_of(stopped.begin(), stopped.end(), [&](pid_t tid) { return stack_leads_to_us(tid); })) return;
+  repaired_.left.clear();
+  unmap(*fit);
+}
+
+Repaired Repair::run() {
+  if (remains_.empty()) return {};
+  std::vector<pid_t> children;
+  {
+    HaltedProcess halted(pid_, sites_);
+    bool out = true;
+    give_masks_back();
+    for (pid_t tid : halted.stopped()) out &= walk_out(halted, tid);
+    repaired_.places = put_back();
+    if (out)
+      take_out(halted);
+    else
+      repaired_.left = "a thread is still inside them";
+    children = halted.children();
+  }
+  for (pid_t child : children) (void)repair(child, remains_.bytes, false);
+  return repaired_;
+}
+
+}  // namespace
+
+Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files) {
+  return Repair(pid, known, files).run();
+}
+
+std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const PatchTable& table) {
+  std::map<pid_t, std::vector<ForeignBytes>> by_process;
+  const uint64_t used = std::min<uint64_t>(table.used, PatchTable::kCapacity);
+  for (uint64_t i = 0; i < used; ++i) {
+    const Patch& patch = table.patches[i];
+    if (patch.live == 0 || patch.length > Patch::kMaxLength) continue;
+    const auto original = std::as_bytes(std::span(patch.original, patch.length));
+    const auto written = std::as_bytes(std::span(patch.written, patch.length));
+    by_process[patch.pid].push_back(
+        {VirtAddr{patch.address}, {original.begin(), original.end()}, {written.begin(), written.end()}});
+  }
+  return {by_process.begin(), by_process.end()};
+}
+
+std::vector<pid_t> find_session(uint64_t session) {
+  std::vector<pid_t> found;
+  DIR* folder = opendir("/proc");
+  while (const dirent* entry = folder != nullptr ? readdir(folder) : nullptr) {
+    pid_t pid = 0;
+    const std::string_view name = entry->d_name;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ptr != name.data() + name.size())
+      continue;
+    const auto maps = tracee::read_maps(pid);
+    if (maps.empty()) continue;
+    try {
+      const Remains remains = find_remains(tracee::ProcessMemory(pid), maps);
+      if (std::any_of(remains.pages.begin(), remains.pages.end(),
+                      [&](const auto& page) { return page.session == session; }))
+        found.push_back(pid);
+    } catch (const Error&) {
+      continue;  // it ended, or is not ours to look into
+    }
+  }
+  if (folder != nullptr) closedir(folder);
+  return found;
+}
+
+}  // namespace rtrace::mech

@@ -140,10 +140,11 @@ std::vector<pid_t> HaltedProcess::stopped() const {
 std::optional<pid_t> HaltedProcess::fit() {
   for (State wanted : {State::stopped, State::interrupted, State::group_stopped}) {
     for (const auto& [tid, state] : tasks_) {
-      if (state != wanted || owed_.contains(tid) || tracee::has_seccomp(tid) || signals_on_their_way(tid))
-        continue;
+      if (state != wanted || owed_.contains(tid) || tracee::has_seccomp(tid)) continue;
       auto regs = tracee::registers(tid);
-      if (!regs) continue;
+      // A system call that a signal is about to interrupt must stay as it is.
+      const bool in_call = regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0;
+      if (!regs || (in_call && signals_on_their_way(tid))) continue;
       if (tracee::rewind_interrupted_syscall(*regs) &&
           tracee::set_registers(tid, *regs) == tracee::Alive::gone)
         continue;

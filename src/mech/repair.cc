@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
+#include <ctime>
 #include <map>
 
 #include "borrowed_gadget.h"
@@ -136,8 +137,12 @@ size_t Repair::put_back() {
   return places;
 }
 
-// A handler of the program's that runs now may have interrupted a copy and will return to it.
+// Whether a signal frame on the thread's stack holds a pc of ours: a handler of the program's that runs now
+// has interrupted a copy, and will return to it. Other words there are what dead frames have left. Frame:
+// kernel arch/x86/include/asm/sigframe.h; the return to rt_sigreturn first, rip at 176, cs behind it at 192.
 bool Repair::stack_leads_to_us(pid_t tid) const {
+  constexpr size_t kRip = 176 / 8, kSelectors = 192 / 8;
+  constexpr uint64_t kUserCode = 0x33;  // arch/x86/include/asm/segment.h, __USER_CS
   const auto regs = tracee::registers(tid);
   const auto* mapping = regs ? tracee::find_mapping(maps_, regs->sp()) : nullptr;
   if (mapping == nullptr) return regs.has_value();
@@ -145,7 +150,11 @@ bool Repair::stack_leads_to_us(pid_t tid) const {
   std::vector<uint64_t> words(size / sizeof(uint64_t));
   const size_t got = memory_.read(regs->sp(), std::as_writable_bytes(std::span(words)));
   words.resize(got / sizeof(uint64_t));
-  return std::any_of(words.begin(), words.end(), [&](uint64_t word) { return foreign(VirtAddr{word}); });
+  for (size_t at = 0; at + kSelectors < words.size(); ++at)
+    if ((words[at + kSelectors] & 0xffff) == kUserCode && foreign(VirtAddr{words[at + kRip]}) &&
+        !foreign(VirtAddr{words[at]}))
+      return true;
+  return false;
 }
 
 void Repair::unmap(pid_t fit) {
@@ -202,8 +211,17 @@ Repaired Repair::run() {
 
 }  // namespace
 
+// A thread that is in the way is elsewhere a moment later.
 Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files) {
-  return Repair(pid, known, files).run();
+  constexpr int kRounds = 25;
+  constexpr timespec kPause{0, 2'000'000};
+  Repaired all = Repair(pid, known, files).run();
+  for (int round = 1; round < kRounds && !all.left.empty(); ++round) {
+    nanosleep(&kPause, nullptr);
+    const Repaired more = Repair(pid, {}, false).run();
+    all = {all.places + more.places, all.handler || more.handler, all.pages + more.pages, more.left};
+  }
+  return all;
 }
 
 std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const PatchTable& table) {

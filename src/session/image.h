@@ -108,6 +108,8 @@ class Image {
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
   void unload(const loader::LinkMapEntry& entry, event::TraceeId who);
   void arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped);
+  void watch_signal_call(const elf::LoadedObject& object, ElfAddr where, uint8_t kind,
+                         const NeedStopped& need_stopped);
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
   void watch_initializers(const plan::Objects& added, const NeedStopped& need_stopped);
   void adopt(const loader::LinkMap& map);

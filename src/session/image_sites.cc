@@ -220,18 +220,34 @@ void Image::arm(const plan::Objects& added, plan::Relocated relocated, const Nee
   if (pending && relocated == plan::Relocated::no) watch_initializers(added, need_stopped);
 }
 
-// Only the C library changes signal state for others.
+void Image::watch_signal_call(const elf::LoadedObject& object, ElfAddr where, uint8_t kind,
+                              const NeedStopped& need_stopped) {
+  const VirtAddr address = object.at(where);
+  if (!why_not_writable(address).empty() || !provide_room(object.range(), 1, need_stopped).empty()) return;
+  auto answer = space_->install(address, file_bytes(address));
+  if (auto* installed = std::get_if<mech::Installed>(&answer)) installed->site->signal_call = kind;
+}
+
+// Only the C library changes signal state for others. It also blocks all signals for a moment for its own
+// ends (posix_spawn), and an int3 that is met then kills where no tracer lives: so masks are watched where
+// others call, and at the function itself only for callers that have no stub.
 void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
-  if (!object.file->find_exported("sigaction") || !object.file->find_exported("pthread_sigmask")) return;
+  const bool c_library =
+      object.file->find_exported("sigaction") && object.file->find_exported("pthread_sigmask");
   for (const SignalCall& call : signal_calls()) {
-    const auto symbol = object.file->find_exported(call.name);
-    if (!symbol || symbol->ifunc) continue;
-    const VirtAddr address = object.at(symbol->address);
-    if (!why_not_writable(address).empty() || !provide_room(object.range(), 1, need_stopped).empty())
+    const auto kind = static_cast<uint8_t>(call.kind);
+    const auto symbol = c_library ? object.file->find_exported(call.name) : std::nullopt;
+    if (call.kind != SignalCall::Kind::mask) {
+      if (symbol && !symbol->ifunc) watch_signal_call(object, symbol->address, kind, need_stopped);
       continue;
-    auto answer = space_->install(address, file_bytes(address));
-    if (auto* installed = std::get_if<mech::Installed>(&answer))
-      installed->site->signal_call = static_cast<uint8_t>(call.kind);
+    }
+    for (const elf::CallSlot& slot : object.file->find_call_slots(call.name)) {
+      if (slot.stub) watch_signal_call(object, *slot.stub, kind, need_stopped);
+      if (slot.stub && !slot.called_directly) continue;
+      for (const auto& definer : objects_)
+        if (const auto defined = definer.file->find_exported(call.name); defined && !defined->ifunc)
+          watch_signal_call(definer, defined->address, kind, need_stopped);
+    }
   }
 }
 

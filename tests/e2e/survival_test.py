@@ -1,0 +1,260 @@
+#!/usr/bin/python3
+"""The death of rtrace by SIGKILL at any moment, under load.
+
+survival_test.py [ROUNDS [FORCED]]: so many kills at a random moment of the visible process, of the engine, and a fifth
+as many of both at once (7 if not said); and FORCED kills at each of the engine's moments (1). The table of what the
+engine was doing at each is printed at the end.
+
+The target is eight threads in a traced function, children that call it too, plugins that come and go, and a timer whose
+handler calls it; it checks every result.
+"""
+import collections
+import mmap
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import time
+import unittest
+
+import harness
+
+ROUNDS = 7
+FORCED = 1
+PARTS = 11
+HEALED = 1.0  # seconds in which a survivor has put everything right
+MOMENTS = ("waiting", "stop-peeked", "registers-written", "remote-call", "byte-write", "stop-all", "detach")
+
+tally = collections.Counter()
+slowest = collections.Counter()
+
+
+class Target(harness.Target):
+    def __init__(self, folder):
+        path = os.path.join(folder, "board")
+        super().__init__([harness.target("survive"), path, harness.target("libplugin_a.so"),
+                          harness.target("libplugin_b.so")])
+        self.expect("pid ")
+        with open(path, "r+b") as file:
+            self.board = mmap.mmap(file.fileno(), 4096)
+        self.clean = self.foreign()
+
+    def done(self):
+        return struct.unpack_from("=%dQ" % PARTS, self.board, 16)
+
+    def complaint(self):
+        count = struct.unpack_from("=Q", self.board, 8)[0]
+        text = self.board[16 + 8 * PARTS:16 + 8 * PARTS + 120].split(b"\0")[0].decode(errors="replace")
+        return "%d wrong results, first: %s" % (count, text) if count else ""
+
+    def foreign(self):
+        """Private mappings without a file that cannot be written: none of them is the program's."""
+        with open("/proc/%d/maps" % self.pid) as maps:
+            return [line for line in maps if re.match(r"\S+ r-[-x]p \S+ \S+ 0 *$", line)]
+
+    def status(self, key):
+        with open("/proc/%d/status" % self.pid) as file:
+            return re.search(r"^%s:\s+(\S+)" % key, file.read(), re.M).group(1)
+
+    def end(self):
+        struct.pack_into("=Q", self.board, 0, 1)
+        return self.finish()[1]
+
+
+def engine_of(pid):
+    """The child of the visible process that traces."""
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+        for child in file.read().split():
+            try:
+                with open("/proc/%s/comm" % child) as comm:
+                    if comm.read().startswith("rtrace-engine"):
+                        return int(child)
+            except OSError:
+                continue
+    return None
+
+
+def is_gone(pid):
+    try:
+        return harness.state(pid) in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+class Survival(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.target = Target(self.folder.name)
+
+    def tearDown(self):
+        self.target.abandon()
+        self.folder.cleanup()
+
+    def attach(self, moment=None):
+        if moment is not None:
+            os.environ["RTRACE_DIE_AT"] = moment
+        try:
+            return harness.Attached(["-F", harness.CONF, "-x", "work", "-x", "plugin_work"], [self.target.pid])
+        finally:
+            os.environ.pop("RTRACE_DIE_AT", None)
+
+    def goes_on(self, what):
+        """Every part of the target gets on with its work, and nothing in it is wrong."""
+        before = self.target.done()
+
+        def moved():
+            self.assertIsNone(self.target.process.poll(), "the target has died: " + what)
+            return all(now > then for now, then in zip(self.target.done(), before))
+        harness.wait_until(moved, "every part of the target goes on (%s), from %s to %s" % (
+            what, before, self.target.done()))
+        self.assertEqual(self.target.complaint(), "", what)
+
+    def is_clean(self, what):
+        begin = time.monotonic()
+        left = []
+
+        def clean():
+            self.assertIsNone(self.target.process.poll(), "the target has died: " + what)
+            try:
+                left[:] = [harness.tracer(self.target.pid), harness.altered_code(self.target.pid),
+                           [line for line in self.target.foreign() if line not in self.target.clean],
+                           int(self.target.status("SigCgt"), 16) >> 4 & 1]
+            except OSError:  # its plugins come and go while this looks
+                return False
+            return not any(left)
+        try:
+            harness.wait_until(clean, "nothing of rtrace is left (%s)" % what, 10)
+        except harness.Failure as failure:
+            raise harness.Failure("%s: tracer, altered code, pages, handler: %s" % (failure, left)) from None
+        took = time.monotonic() - begin
+        slowest[what.split()[0]] = max(slowest[what.split()[0]], round(took, 3))
+        self.assertLess(took, HEALED, what)
+
+    @staticmethod
+    def done_with(rtrace):
+        rtrace.abandon()
+        rtrace.process.stdout.close()
+        shutil.rmtree(rtrace.folder, ignore_errors=True)
+
+    def under_way(self, rtrace):
+        size = len(rtrace.lines_so_far())
+        harness.wait_until(lambda: len(rtrace.lines_so_far()) > size, "lines come")
+
+    def moment_told(self, rtrace):
+        told = re.search(r"engine was killed \(at: ([\w-]+)\)", rtrace.notices())
+        self.assertIsNotNone(told, rtrace.notices())
+        tally["engine, " + told.group(1)] += 1
+        return told.group(1)
+
+    def test_the_engine_is_killed(self):
+        for number in range(ROUNDS):
+            rtrace = self.attach()
+            try:
+                self.under_way(rtrace)
+                self.sometime()
+                os.kill(engine_of(rtrace.process.pid), signal.SIGKILL)
+                rtrace.process.wait(harness.PATIENCE)
+                self.assertEqual(rtrace.process.returncode, 1)
+                self.moment_told(rtrace)
+                self.is_clean("engine %d" % number)
+                self.goes_on("engine %d" % number)
+            finally:
+                self.done_with(rtrace)
+        self.assertEqual(self.target.end(), 0)
+
+    def test_the_visible_process_is_killed(self):
+        for number in range(ROUNDS):
+            rtrace = self.attach()
+            try:
+                self.under_way(rtrace)
+                self.sometime()
+                engine = engine_of(rtrace.process.pid)
+                rtrace.process.kill()
+                harness.wait_until(lambda: is_gone(engine), "the engine ends")
+                self.is_clean("visible %d" % number)
+                self.goes_on("visible %d" % number)
+                tally["visible process"] += 1
+            finally:
+                self.done_with(rtrace)
+        self.assertEqual(self.target.end(), 0)
+
+    def test_both_are_killed_and_the_handler_bridges_until_the_repair(self):
+        for number in range(max(1, ROUNDS // 5)):
+            rtrace = self.attach()
+            try:
+                self.under_way(rtrace)
+                self.sometime()
+                engine = engine_of(rtrace.process.pid)
+                os.kill(rtrace.process.pid, signal.SIGSTOP)  # so that it cannot heal before it is killed
+                os.kill(engine, signal.SIGKILL)
+                rtrace.process.kill()
+                self.bridges_until_repaired("both %d" % number)
+                tally["both"] += 1
+            finally:
+                self.done_with(rtrace)
+        self.assertEqual(self.target.end(), 0)
+
+    def bridges_until_repaired(self, what):
+        harness.wait_until(lambda: harness.tracer(self.target.pid) == 0, "no tracer is left")
+        self.goes_on(what)
+        repaired = harness.run(["--repair", "-p", str(self.target.pid)], separate=False)
+        self.assertEqual(repaired.status, 0, repaired)
+        self.assertRegex(repaired.stderr, r"^rtrace: \d+ \(survive\): \d+ places? in its code put back")
+        self.is_clean(what)
+        self.goes_on(what)
+
+    def sometime(self):
+        """A moment that nobody has chosen: the wait is the experiment, nothing depends on how long it is."""
+        end = time.monotonic() + random.random() * 0.05
+        while time.monotonic() < end:
+            self.assertIsNone(self.target.process.poll())
+
+    def force(self, moment, count, both):
+        what = "forced %s:%d%s" % (moment, count, ":both" if both else "")
+        rtrace = None
+        try:
+            try:
+                rtrace = self.attach("%s:%d%s" % (moment, count, ":both" if both else ""))
+                if moment in ("stop-all", "detach"):
+                    self.under_way(rtrace)
+                    rtrace.process.send_signal(signal.SIGINT)
+                rtrace.process.wait(harness.PATIENCE)
+            except harness.Failure as failure:  # it died before it was ready
+                self.assertIn("was never ready", str(failure))
+            if both:
+                self.bridges_until_repaired(what)
+                tally["both, " + moment] += 1
+            else:
+                self.is_clean(what + (rtrace.notices() if rtrace is not None else ""))
+                self.goes_on(what)
+                tally["engine, " + moment] += 1
+        finally:
+            if rtrace is not None:
+                self.done_with(rtrace)
+
+    def test_the_engine_dies_at_each_of_its_moments(self):
+        for moment in MOMENTS:
+            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "byte-write": 12}.get(moment, 2000)
+            for number in range(FORCED):
+                for both in (False, True):
+                    with self.subTest(moment=moment, both=both, number=number):
+                        self.force(moment, random.randint(1, most), both)
+        self.assertEqual(self.target.end(), 0)
+
+    @classmethod
+    def tearDownClass(cls):
+        for what, count in sorted(tally.items()):
+            print("%-36s %5d kills survived" % (what, count))
+        print("slowest to be clean, s: " + ", ".join("%s %g" % item for item in sorted(slowest.items())))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1].isdigit():
+        ROUNDS = int(sys.argv.pop(1))
+    if len(sys.argv) > 1 and sys.argv[1].isdigit():
+        FORCED = int(sys.argv.pop(1))
+    unittest.main()

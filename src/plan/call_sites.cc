@@ -72,7 +72,8 @@ class SlotPlanner {
       return Entry{definition->object->at(definition->symbol.address), "found by name"};
     if (auto address = view_.implementation(*definition->object, definition->symbol))
       return Entry{*address, "the implementation that the IFUNC chose"};
-    decline(slot, "an IFUNC whose implementation no GOT slot shows yet", true);
+    decline(slot, "an IFUNC that nobody has bound yet", true);
+    findings_.declined.back().resolver = definition->object->at(definition->symbol.address);
     return std::nullopt;
   }
 

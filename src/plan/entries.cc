@@ -83,8 +83,9 @@ class EntryPlanner {
   void plan_ifunc(const Symbol& symbol, std::span<const Symbol> symbols) {
     auto address = view_.implementation(object_, symbol);
     if (!address) {
-      decline(symbol, "an IFUNC whose implementation no GOT slot shows yet");
+      decline(symbol, "an IFUNC that nobody has bound yet");
       findings_.declined.back().pending = true;
+      findings_.declined.back().resolver = object_.at(symbol.address);
       return;
     }
     const LoadedObject* where = view_.executable_at(*address);

@@ -15,8 +15,8 @@ std::vector<ObjectNames> names_of(const Objects& objects) {
 }
 
 ProcessView::ProcessView(const Objects& objects, const Objects& added, const Memory& memory,
-                         Relocated relocated)
-    : objects_(objects), added_(added), memory_(memory), relocated_(relocated) {
+                         Relocated relocated, const Implementations& known)
+    : objects_(objects), added_(added), memory_(memory), relocated_(relocated), known_(known) {
   for (const elf::LoadedObject& object : added) added_ids_.insert(object.id);
 }
 
@@ -46,6 +46,9 @@ std::optional<VirtAddr> ProcessView::bound_function(const elf::LoadedObject& cal
 
 std::optional<VirtAddr> ProcessView::implementation(const elf::LoadedObject& object,
                                                     const elf::Symbol& ifunc) const {
+  if (auto answer = known_.find(object.at(ifunc.address));
+      answer != known_.end() && executable_at(answer->second) != nullptr)
+    return answer->second;
   for (const elf::IrelativeSlot& slot : object.file->irelative_slots()) {
     if (slot.resolver != ifunc.address) continue;
     auto value = slot_value(object, slot.slot);

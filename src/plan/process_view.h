@@ -14,7 +14,8 @@ std::vector<ObjectNames> names_of(const Objects& objects);
 class ProcessView {
  public:
   // All arguments must outlive it.
-  ProcessView(const Objects& objects, const Objects& added, const Memory& memory, Relocated relocated);
+  ProcessView(const Objects& objects, const Objects& added, const Memory& memory, Relocated relocated,
+              const Implementations& known);
 
   const Objects& objects() const { return objects_; }
   const Objects& added() const { return added_; }
@@ -26,8 +27,8 @@ class ProcessView {
   // linker has not filled it yet.
   std::optional<VirtAddr> bound_function(const elf::LoadedObject& caller, const elf::CallSlot& slot) const;
   // The implementation that an IFUNC's resolver chose. The resolver cannot be called from here, but every
-  // slot that was filled by calling it tells: IRELATIVE slots of the same object, and the GOT slots of those
-  // who import it.
+  // slot that was filled by calling it tells, unless its answer is known: IRELATIVE slots of the same object,
+  // and the GOT slots of those who import it.
   std::optional<VirtAddr> implementation(const elf::LoadedObject& object, const elf::Symbol& ifunc) const;
 
  private:
@@ -37,6 +38,7 @@ class ProcessView {
   const Objects& added_;
   const Memory& memory_;
   Relocated relocated_;
+  const Implementations& known_;
   std::set<elf::ObjectId> added_ids_;
 };
 

@@ -242,6 +242,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   if (site.signal_call != 0)
     at_signal_call(task, *image, static_cast<SignalCall::Kind>(site.signal_call), regs, need_stopped);
   if (site.initializer) image->on_initializer(address, need_stopped);
+  if (site.resolver || site.resolved) image->on_resolver(tid, site, regs, need_stopped);
   if (site.rendezvous) {
     image->sync(Image::Moment::hook, task.id, need_stopped);
     remember(image->objects());

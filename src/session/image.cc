@@ -51,7 +51,8 @@ Image::Image(Tag, const Image& parent, pid_t child)
       no_injection_(parent.no_injection_),
       loaded_(parent.loaded_),
       armed_(parent.armed_),
-      unseen_returns_(parent.unseen_returns_) {}
+      unseen_returns_(parent.unseen_returns_),
+      implementations_(parent.implementations_) {}
 
 std::shared_ptr<Image> Image::clone_for(pid_t child) const {
   return std::make_shared<Image>(Tag{}, *this, child);
@@ -216,6 +217,7 @@ void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
   RTRACE_LOG(session, 1, "unloaded {} at {}", object.path, object.bias.value);
   space_->forget(object.range());
   std::erase_if(objects_, [&](const auto& candidate) { return candidate.id == object.id; });
+  std::erase_if(implementations_, [&](const auto& answer) { return object.maps(answer.first); });
   std::erase_if(armed_, [&](const auto& point) { return point.second.object == object.id; });
   services_.reporter.take(who, timestamp(), decode::Unloaded{object.path});
 }

@@ -69,6 +69,11 @@ class Image {
   // The site of an object's first initializer was met: it has been relocated.
   void on_initializer(VirtAddr address, const NeedStopped& need_stopped);
 
+  // A thread stands at the entry of an IFUNC's resolver, or at the place to which one returned: what it
+  // answers is the function that the symbol means.
+  void on_resolver(pid_t tid, const mech::BreakpointSite& site, const arch::Regs& regs,
+                   const NeedStopped& need_stopped);
+
   // True where something could not be armed because no thread could be stopped; finish_arming() tries again
   // with one that is.
   bool unfinished() const { return unfinished_; }
@@ -111,6 +116,9 @@ class Image {
   void watch_signal_call(const elf::LoadedObject& object, ElfAddr where, uint8_t kind,
                          const NeedStopped& need_stopped);
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
+  void place(const plan::Plan& plan, const NeedStopped& need_stopped);
+  void on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need_stopped);
+  void watch_resolver(VirtAddr resolver, const NeedStopped& need_stopped);
   void watch_initializers(const plan::Objects& added, const NeedStopped& need_stopped);
   void adopt(const loader::LinkMap& map);
   static std::string armed_key(const plan::ProbePoint& point);
@@ -146,6 +154,13 @@ class Image {
   std::set<std::string> unseen_said_;
   std::unordered_map<VirtAddr, std::string> unseen_returns_;
   std::unordered_map<VirtAddr, bool> branches_to_entry_;
+  struct Resolving {
+    pid_t tid = 0;
+    VirtAddr resolver;
+    VirtAddr sp;  // when it will have returned
+  };
+  std::vector<Resolving> resolving_;
+  plan::Implementations implementations_;
 };
 
 }  // namespace rtrace::session

@@ -197,19 +197,14 @@ void Image::finish_arming(const NeedStopped& need_stopped) {
 }
 
 void Image::arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped) {
-  plan::Plan plan = plan::make_plan(services_.options.requests, objects_, added, space_->memory(), relocated);
-  std::map<elf::ObjectId, std::vector<const plan::ProbePoint*>> by_object;
-  for (const auto& point : plan.points) by_object[point.object].push_back(&point);
-  for (const auto& [id, points] : by_object) {
-    const elf::LoadedObject* target = object(id);
-    if (target == nullptr) continue;
-    const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
-    for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
-  }
+  const plan::Plan plan = plan::make_plan(services_.options.requests, objects_, added, space_->memory(),
+                                          relocated, implementations_);
+  place(plan, need_stopped);
   for (const auto& object : added) watch_signal_calls(object, need_stopped);
   bool pending = false;
   for (const plan::Decline& decline : plan.declined) {
     pending |= decline.pending;
+    if (decline.resolver) watch_resolver(decline.resolver, need_stopped);
     services_.registry.declined(decline);
     explain(fmt::format("{}: {} in {}: {}: {}", services_.options.requests.all[decline.request].text,
                         decline.name, decline.object, decline.pending ? "waits" : "declined",
@@ -218,6 +213,17 @@ void Image::arm(const plan::Objects& added, plan::Relocated relocated, const Nee
   // What needs a GOT slot's value waits until the object has been relocated: its first initializer runs right
   // after.
   if (pending && relocated == plan::Relocated::no) watch_initializers(added, need_stopped);
+}
+
+void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
+  std::map<elf::ObjectId, std::vector<const plan::ProbePoint*>> by_object;
+  for (const auto& point : plan.points) by_object[point.object].push_back(&point);
+  for (const auto& [id, points] : by_object) {
+    const elf::LoadedObject* target = object(id);
+    if (target == nullptr) continue;
+    const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
+    for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
+  }
 }
 
 void Image::watch_signal_call(const elf::LoadedObject& object, ElfAddr where, uint8_t kind,
@@ -249,6 +255,42 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
           watch_signal_call(definer, defined->address, kind, need_stopped);
     }
   }
+}
+
+// Whoever binds the symbol first calls the resolver: the dynamic linker at a lazy call or in a dlopen, a
+// static program's start-up code, dlsym.
+void Image::watch_resolver(VirtAddr resolver, const NeedStopped& need_stopped) {
+  if (implementations_.contains(resolver) || !why_not_writable(resolver).empty()) return;
+  const elf::LoadedObject* in = object_at(resolver);
+  provide_room(in != nullptr ? in->range() : Range{resolver, resolver + 1}, 1, need_stopped);
+  auto answer = space_->install(resolver, file_bytes(resolver));
+  if (auto* installed = std::get_if<mech::Installed>(&answer)) installed->site->resolver = true;
+}
+
+void Image::on_resolver(pid_t tid, const mech::BreakpointSite& site, const arch::Regs& regs,
+                        const NeedStopped& need_stopped) {
+  if (site.resolved) on_answer(tid, regs, need_stopped);
+  if (!site.resolver) return;
+  const auto back = space_->memory().read_value<VirtAddr>(regs.sp());
+  if (!back || watch_return(*back, need_stopped) != nullptr) return;
+  space_->find(*back)->resolved = true;
+  std::erase_if(resolving_, [&](const Resolving& one) { return one.tid == tid && one.sp <= regs.sp(); });
+  resolving_.push_back({tid, site.address, regs.sp() + sizeof(VirtAddr)});
+}
+
+void Image::on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need_stopped) {
+  auto call = std::ranges::find_if(
+      resolving_, [&](const Resolving& one) { return one.tid == tid && one.sp == regs.sp(); });
+  if (call == resolving_.end()) return;
+  const VirtAddr resolver = call->resolver;
+  resolving_.erase(call);
+  implementations_[resolver] = VirtAddr{regs.result()};
+  if (mech::BreakpointSite* entry = space_->find(resolver)) entry->resolver = false;
+  const elf::LoadedObject* in = object_at(resolver);
+  if (in == nullptr) return;
+  place(plan::make_plan(services_.options.requests, objects_, {*in}, space_->memory(), plan::Relocated::no,
+                        implementations_),
+        need_stopped);
 }
 
 void Image::watch_initializers(const plan::Objects& added, const NeedStopped& need_stopped) {

@@ -35,6 +35,8 @@ struct BreakpointSite {
   bool rendezvous = false;    // owner: the dynamic linker's hook
   uint8_t signal_call = 0;    // owner: a watch on the program's SIGTRAP state (the session's numbers)
   bool initializer = false;   // owner: an object's first initializer, passed once when it has been relocated
+  bool resolver = false;      // owner: an IFUNC's resolver, whose answer is waited for
+  bool resolved = false;      // owner: the place to which such a resolver returned
 };
 
 }  // namespace rtrace::mech

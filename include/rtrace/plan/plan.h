@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "rtrace/base/memory.h"
@@ -32,12 +33,15 @@ enum class Relocated : bool {
   yes
 };  // whether the dynamic linker has filled the GOT slots of `added` already
 
+// What IFUNCs' resolvers have answered, by the resolver's address.
+using Implementations = std::unordered_map<VirtAddr, VirtAddr>;
+
 // The probe points that the requests ask for in `added`, a part of `objects` (all of it at start-up and
 // attach). Call sites in `added` are matched against what all objects define; -l also finds call sites in
 // older objects whose symbol `added` implements. `memory` serves GOT slots: their values are used only where
 // they lie in an executable segment of an object.
 Plan make_plan(const Requests& requests, const Objects& objects, const Objects& added, const Memory& memory,
-               Relocated relocated);
+               Relocated relocated, const Implementations& known = {});
 
 // The definition that a call from `caller` to `name` reaches by the dynamic linker's rule: first in link-map
 // order within the caller's namespace, the version respected. nullopt where no object defines it.

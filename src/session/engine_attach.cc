@@ -17,7 +17,9 @@ namespace {
 
 constexpr unsigned kStopAgain = 1000;  // ms, for a stop that is pending already
 constexpr int kAttempts = 50;
-constexpr unsigned kHoldWait = 20;  // ms that the process may go on before another thread is asked
+// ms that the process may go on before another thread is asked: one in an uninterruptible sleep may not stop
+// for long, all others do as soon as they get a processor.
+constexpr unsigned kHoldWait = 20, kHoldWaitForProcessor = 500;
 
 std::string counted(size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -121,7 +123,9 @@ bool Engine::hold(pid_t tid) {
       return false;
     Task& task = *found->second;
     task.interrupted = true;
-    const auto event = tracee::consume_within(tid, kHoldWait);
+    const auto status = tracee::read_status(tid);
+    const bool sleeps = !status || status->state == 'D';
+    const auto event = tracee::consume_within(tid, sleeps ? kHoldWait : kHoldWaitForProcessor);
     if (!event) return false;
     const auto stop = tracee::classify(event->status);
     const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);
@@ -174,6 +178,8 @@ void Engine::arm_attached(Process& process) {
   const event::TraceeId who = tasks_.contains(process.pid) ? tasks_.at(process.pid)->id
                                                            : event::TraceeId{process.pid, process.pid, 0};
   process.image->sync(Image::Moment::attach, who, need_stopped);
+  // The first that were asked for may have come too late, and one been there for the rest.
+  if (held && process.image->unfinished()) process.image->finish_arming(need_stopped);
   if (process.trap.kind == TrapDisposition::Kind::caught && need_stopped() &&
       process.image->space().foothold().exists())
     learn_trap_action(*held, process.trap, process.image->space());

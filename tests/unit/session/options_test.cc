@@ -155,10 +155,11 @@ const std::vector<Row>& rows() {
       {"--ready-fd 0 cmd", "ready_fd=0"},
       {"-D elf:0 cmd", ""},
       {"--debug=elf:0,mech:0 cmd", ""},
-      {"-h", "action=1 command="},
-      {"--help", "action=1 command="},
-      {"-V", "action=2 command="},
-      {"--version", "action=2 command="},
+      {"--repair -p 12", "action=1 command= pids=12"},
+      {"-h", "action=2 command="},
+      {"--help", "action=2 command="},
+      {"-V", "action=3 command="},
+      {"--version", "action=3 command="},
   };
   return kRows;
 }

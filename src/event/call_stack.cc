@@ -1,10 +1,31 @@
 #include "rtrace/event/call_stack.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
 namespace rtrace::event {
+
+namespace {
+
+// A multiplication by an odd constant (2^64 divided by the golden ratio) and a fold of its high half, where
+// all the bits of the word have come together.
+uint64_t mixed(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
+  return hash ^ (hash >> 32);
+}
+
+// Of equals the newest, which is the last.
+template <typename Alike>
+auto most_like(const Alike& alike, const CallerWords& above) {
+  auto best = alike.begin();
+  for (auto it = alike.begin(); it != alike.end(); ++it)
+    if ((*it)->frame.above.equal_parts(above) >= (*best)->frame.above.equal_parts(above)) best = it;
+  return *best;
+}
+
+}  // namespace
 
 FrameIdentity FrameIdentity::at_entry(const arch::Regs& regs, VirtAddr return_address) {
   const user_regs_struct& raw = regs.raw;
@@ -20,60 +41,98 @@ FrameIdentity FrameIdentity::at_return(const arch::Regs& regs, VirtAddr site) {
 }
 
 size_t CallStack::IdentityHash::operator()(const FrameIdentity& identity) const noexcept {
-  // The registers count: greenlets have thousands of frames that differ in nothing else. Each round is a
-  // multiplication by an odd constant (2^64 divided by the golden ratio) and a fold of its high half, where
-  // all the bits of the word have come together.
-  uint64_t hash = identity.sp.value;
-  auto mix = [&](uint64_t word) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 32;
-  };
-  mix(identity.return_address.value);
-  for (uint64_t word : identity.saved) mix(word);
+  // The registers count: greenlets have thousands of frames that differ in nothing else.
+  uint64_t hash = mixed(identity.sp.value, identity.return_address.value);
+  for (uint64_t word : identity.saved) hash = mixed(hash, word);
   return hash;
 }
 
-Frame& CallStack::enter(const FrameIdentity& identity, VirtAddr site, ProbeId probe, CallId call,
-                        Timestamp now, std::vector<Frame>& dead) {
-  if (!left_.empty()) {
-    if (auto found = left_index_.find(identity); found != left_index_.end()) bury_left(found->second, dead);
+CallerWords CallerWords::of(std::span<const std::byte> above) {
+  constexpr size_t kPart = kBytes / std::tuple_size_v<decltype(parts)>;
+  CallerWords words;
+  for (size_t at = 0; at + sizeof(uint64_t) <= std::min(above.size(), kBytes); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, above.data() + at, sizeof word);
+    words.parts[at / kPart] = mixed(words.parts[at / kPart], word);
   }
+  return words;
+}
+
+size_t CallerWords::equal_parts(const CallerWords& other) const {
+  size_t equal = 0;
+  for (size_t i = 0; i < parts.size(); ++i) equal += parts[i] == other.parts[i];
+  return equal;
+}
+
+// What enters at `identity` now proves of the left frames with that identity: those with the same words above
+// them lay in the very place that is used again.
+void CallStack::settle_left(const FrameIdentity& identity, const CallerWords& above,
+                            std::vector<Frame>& dead) {
+  auto found = left_index_.find(identity);
+  if (found == left_index_.end()) return;
+  const Alike alike = found->second;
+  for (LeftList::iterator newest : alike) {
+    const auto end = std::next(newest);
+    if (std::any_of(oldest_of_chain(newest), end,
+                    [&](const Entry& entry) { return entry.frame.above == above; }))
+      bury_left(newest, dead);
+  }
+}
+
+// The same of the active chain, if `probe` is in it: else this is a tail call out of it.
+void CallStack::settle_active(const FrameIdentity& identity, const CallerWords& above, ProbeId probe,
+                              std::vector<Frame>& dead) {
+  for (size_t i = active_.size(); i > 0 && active_[i - 1].frame.identity == identity; --i) {
+    if (active_[i - 1].frame.probe != probe) continue;
+    if (active_[i - 1].frame.above == above)
+      bury_active(i - 1, dead);
+    else
+      leave_behind([&](const Frame& frame) { return frame.identity != identity; }, dead);
+    return;
+  }
+}
+
+Frame& CallStack::enter(const FrameIdentity& identity, VirtAddr site, ProbeId probe, CallId call,
+                        Timestamp now, std::vector<Frame>& dead, const CallerWords& above) {
+  if (!left_.empty()) settle_left(identity, above, dead);
   // A frame with this stack pointer and another identity has lost its slot: it is left like those below.
   leave_behind(
       [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.identity == identity; },
       dead);
-  for (size_t i = active_.size(); i > 0 && active_[i - 1].frame.identity == identity; --i) {
-    if (active_[i - 1].frame.probe != probe) continue;
-    bury_active(i - 1, dead);
-    break;
-  }
+  settle_active(identity, above, probe, dead);
   bool chained = !active_.empty() && active_.back().frame.identity == identity;
   auto depth = static_cast<unsigned>(active_.size());
-  active_.push_back({{identity, probe, call, site, now, depth, chained, false}, next_age_++});
+  active_.push_back({{identity, above, probe, call, site, now, depth, chained, false}, next_age_++});
   return active_.back().frame;
 }
 
-void CallStack::leave(const FrameIdentity& identity, std::vector<Frame>& returned, std::vector<Frame>& dead) {
+void CallStack::leave(const FrameIdentity& identity, std::vector<Frame>& returned, std::vector<Frame>& dead,
+                      const CallerWords& above) {
   leave_behind(
       [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.identity == identity; },
       dead);
-  if (!active_.empty() && active_.back().frame.identity == identity) {
+  const bool active = !active_.empty() && active_.back().frame.identity == identity;
+  auto found = left_index_.find(identity);
+  if (found == left_index_.end()) {
+    if (!active) return;
     do {
       returned.push_back(active_.back().frame);
       active_.pop_back();
     } while (returned.back().chained);
     return;
   }
-  auto found = left_index_.find(identity);
-  if (found == left_index_.end()) return;
-  auto newest = found->second;
-  auto oldest = oldest_of_chain(newest);
-  left_index_.erase(found);
+  if (active) {
+    // One of several: they are chosen from in one place.
+    leave_behind([&](const Frame& frame) { return frame.identity != identity; }, dead);
+    found = left_index_.find(identity);
+  }
+  const auto newest = most_like(found->second, above);
+  const auto oldest = oldest_of_chain(newest);
   for (auto it = newest;; --it) {
     returned.push_back(it->frame);
     if (it == oldest) break;
   }
-  left_.erase(oldest, std::next(newest));
+  forget_left(newest);
 }
 
 void CallStack::unwind_to(VirtAddr sp, std::vector<Frame>& dead) {
@@ -99,13 +158,20 @@ void CallStack::leave_behind(Stays stays, std::vector<Frame>& dead) {
   size_t kept = active_.size();
   while (kept > 0 && !stays(active_[kept - 1].frame)) --kept;
   if (kept == active_.size()) return;
-  for (size_t i = kept; i < active_.size(); ++i) {
-    Entry& entry = left_.emplace_back(active_[i]);
-    entry.frame.left = true;
-    left_index_[entry.frame.identity] = std::prev(left_.end());
-  }
+  for (size_t i = kept; i < active_.size(); ++i) keep_left(active_[i], dead);
   active_.resize(kept);
-  while (left_.size() > kMaxLeft) bury_left(left_index_.at(left_.front().frame.identity), dead);
+  while (left_.size() > kMaxLeft) bury_left(left_index_.at(left_.front().frame.identity).front(), dead);
+}
+
+void CallStack::keep_left(const Entry& entry, std::vector<Frame>& dead) {
+  Alike& alike = left_index_[entry.frame.identity];
+  if (!entry.frame.chained && alike.size() == kMaxAlike) bury_left(alike.front(), dead);
+  left_.push_back(entry);
+  left_.back().frame.left = true;
+  if (entry.frame.chained)
+    alike.back() = std::prev(left_.end());
+  else
+    alike.push_back(std::prev(left_.end()));
 }
 
 void CallStack::bury_active(size_t first, std::vector<Frame>& dead) {
@@ -114,10 +180,15 @@ void CallStack::bury_active(size_t first, std::vector<Frame>& dead) {
 }
 
 void CallStack::bury_left(LeftList::iterator newest, std::vector<Frame>& dead) {
-  auto oldest = oldest_of_chain(newest);
-  left_index_.erase(newest->frame.identity);
-  for (auto it = oldest; it != std::next(newest); ++it) dead.push_back(it->frame);
-  left_.erase(oldest, std::next(newest));
+  for (auto it = oldest_of_chain(newest); it != std::next(newest); ++it) dead.push_back(it->frame);
+  forget_left(newest);
+}
+
+void CallStack::forget_left(LeftList::iterator newest) {
+  auto found = left_index_.find(newest->frame.identity);
+  std::erase(found->second, newest);
+  if (found->second.empty()) left_index_.erase(found);
+  left_.erase(oldest_of_chain(newest), std::next(newest));
 }
 
 CallStack::LeftList::iterator CallStack::oldest_of_chain(LeftList::iterator newest) {

@@ -1,6 +1,7 @@
 #include "calls.h"
 
 #include <algorithm>
+#include <array>
 
 #include "rtrace/base/log.h"
 #include "rtrace/tracee/thread.h"
@@ -9,6 +10,12 @@ namespace rtrace::session {
 namespace {
 
 constexpr size_t kWord = sizeof(uint64_t);
+
+// Of the thread that stands behind a return address, or will: `above` is where the stack pointer is then.
+event::CallerWords words_above(const Memory& memory, VirtAddr above) {
+  std::array<std::byte, event::CallerWords::kBytes> bytes;
+  return event::CallerWords::of(std::span{bytes}.first(memory.read(above, bytes)));
+}
 
 bool has_stack_sources(const agent::CapturePlan& plan) {
   for (size_t i = 0; i < plan.count; ++i)
@@ -40,7 +47,10 @@ OpenCall CallTracer::take_open(Task& task, event::CallId call) {
 
 void CallTracer::observe_returns(Task& task, VirtAddr site, const arch::Regs& regs) {
   frames_.clear();
-  task.stack.leave(event::FrameIdentity::at_return(regs, site), frames_, dead_);
+  const auto identity = event::FrameIdentity::at_return(regs, site);
+  event::CallerWords above;
+  if (task.stack.alike(identity)) above = words_above(task.process->image->space().memory(), regs.sp());
+  task.stack.leave(identity, frames_, dead_, above);
   if (frames_.empty()) return;
   memory_.clear();
   const uint64_t result = regs.result();
@@ -79,7 +89,7 @@ void CallTracer::capture_entry(const Task& task, const mech::BreakpointSite& sit
     stack_bytes = std::max<size_t>(stack_bytes, plan.stack_bytes);
     indirect |= has_stack_sources(plan);
   }
-  memory_.want(regs_.sp(), kWord + stack_bytes);
+  memory_.want(regs_.sp(), kWord + std::max(stack_bytes, event::CallerWords::kBytes));
   for (const auto& owner : site.probes)
     memory_.want(services_.registry.at(owner.probe).decoder->at_entry(), regs_, nullptr, {});
   memory_.fetch(live);
@@ -110,6 +120,7 @@ void CallTracer::observe_entries(Task& task, const mech::BreakpointSite& site,
               .decoder->leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
     }
   capture_entry(task, site);
+  above_ = words_above(memory_, regs_.sp() + kWord);
   const auto return_address = memory_.read_value<uint64_t>(regs_.sp());
   if (!return_address) return;  // no stack: the call itself is about to fault
   for (const auto& owner : site.probes)
@@ -159,7 +170,8 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
   if (decoder.needs_vector_registers()) entered.vectors = tracee::vector_registers(task.id.tid);
   if (entered.unseen == nullptr) {
     const auto identity = event::FrameIdentity::at_entry(regs_, return_address);
-    entered.depth = task.stack.enter(identity, site.address, probe.id, entered.call, now_, dead_).depth;
+    entered.depth =
+        task.stack.enter(identity, site.address, probe.id, entered.call, now_, dead_, above_).depth;
     if (!decoder.all_at_entry()) {
       const auto stack = stack_arguments(decoder.at_entry().stack_bytes);
       task.open_calls[entered.call] = OpenCall{regs_, {stack.begin(), stack.end()}, {}, entered.vectors};

@@ -59,6 +59,7 @@ class CallTracer {
   event::TraceeId who_;
   event::Timestamp now_;
   arch::Regs regs_;
+  event::CallerWords above_{};
   mech::CapturedMemory memory_;
   std::vector<event::Frame> dead_, frames_;
   std::vector<Returned> returned_;

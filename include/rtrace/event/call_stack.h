@@ -7,23 +7,24 @@
 //
 // - A return takes the newest frame that is equal in all.
 // - A tail call (f jumps to g) enters g with f's identity: the two form a chain, and one return ends both, g
-// first.
-// - When the same probe is entered again with the same identity, the older frame was unwound (longjmp, an
-// exception): it has no return. A
-//   program in which f tail-calls itself, directly or around a ring, through traced entries looks the same
-//   and is reported the same way.
-// - A left frame is taken for unwound when its identity is entered again, whatever the site: only a coroutine
-// that is resumed inside it and
-//   then leaves it by a tail call could prove otherwise, and looks the same.
+//   first.
+// - When the same probe, or a left frame, is entered again with the same identity, the older frame was
+//   unwound (longjmp, an exception) and has no return; or it lies on a copied slice and is still to return:
+//   greenlets that are new differ in nothing but the contents of their stacks. So the words of the caller's
+//   frame right above the return address decide. Equal: unwound. Different: the older frame is left, and of
+//   the frames with that identity a return takes the one whose words are most like those found then (a callee
+//   may have written to some of them), of several the newest.
+//   A program in which f tail-calls itself, directly or around a ring, through traced entries looks like one
+//   that unwinds, and is reported the same way.
 // - Frames below the current stack pointer have been left. They are out of depth, but still able to return:
-// they may be on another stack (a
-//   coroutine), or about to be resumed.
+//   they may be on another stack (a coroutine), or about to be resumed.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -45,8 +46,21 @@ struct FrameIdentity {
   static FrameIdentity at_return(const arch::Regs& regs, VirtAddr site);
 };
 
+// The contents of the stack right above a return address, hashed by parts: a part that differs is a word or
+// more that differ. Greenlets that are new were seen to differ 440 bytes above it, and nowhere below.
+struct CallerWords {
+  static constexpr size_t kBytes = 1024;
+  std::array<uint64_t, 8> parts{};
+  bool operator==(const CallerWords&) const = default;
+
+  // Of the bytes that could be read, from the front.
+  static CallerWords of(std::span<const std::byte> above);
+  size_t equal_parts(const CallerWords& other) const;
+};
+
 struct Frame {
   FrameIdentity identity;
+  CallerWords above{};
   ProbeId probe{};
   CallId call{};
   VirtAddr site;  // where it was entered
@@ -59,16 +73,23 @@ struct Frame {
 class CallStack {
  public:
   static constexpr size_t kMaxLeft = 65536;
+  // Left frames (or chains) of one identity. A loop that unwinds and changes its locals makes one with each
+  // turn.
+  static constexpr size_t kMaxAlike = 256;
 
   // A traced function is entered. Frames that this proves dead are appended to `dead`, oldest first. The
   // reference is good until the next call.
   Frame& enter(const FrameIdentity& identity, VirtAddr site, ProbeId probe, CallId call, Timestamp now,
-               std::vector<Frame>& dead);
+               std::vector<Frame>& dead, const CallerWords& above = {});
 
   // A return site is reached. Appends the frames that return now to `returned`, newest first: none where it
   // was no traced call's return, several for a chain of tail calls. Frames over the limit of left ones go to
-  // `dead`.
-  void leave(const FrameIdentity& identity, std::vector<Frame>& returned, std::vector<Frame>& dead);
+  // `dead`. `above` matters only where alike() says so.
+  void leave(const FrameIdentity& identity, std::vector<Frame>& returned, std::vector<Frame>& dead,
+             const CallerWords& above = {});
+
+  // Whether more than one frame may return with this identity.
+  bool alike(const FrameIdentity& identity) const { return left_index_.contains(identity); }
 
   // Frames whose stack pointer is below are left behind from here on (an event shows where the stack ends
   // now).
@@ -92,19 +113,26 @@ class CallStack {
   };
   using LeftList = std::list<Entry>;
 
+  // The newest frames of the left chains with one identity, in the order in which they were left.
+  using Alike = std::vector<LeftList::iterator>;
+
   template <typename Stays>
   void leave_behind(Stays stays, std::vector<Frame>& dead);
+  void keep_left(const Entry& entry, std::vector<Frame>& dead);
+  void settle_left(const FrameIdentity& identity, const CallerWords& above, std::vector<Frame>& dead);
+  void settle_active(const FrameIdentity& identity, const CallerWords& above, ProbeId probe,
+                     std::vector<Frame>& dead);
   void bury_active(size_t first, std::vector<Frame>& dead);
   void bury_left(LeftList::iterator newest, std::vector<Frame>& dead);
+  void forget_left(LeftList::iterator newest);
   LeftList::iterator oldest_of_chain(LeftList::iterator newest);
 
   // By age. Stack pointers fall from one to the next; only the frames of one chain share theirs, and their
   // whole identity.
   std::vector<Entry> active_;
-  // By the time they were left. The frames of one chain lie side by side, and an identity has one chain at
-  // most, active or left.
+  // By the time they were left. The frames of one chain lie side by side.
   LeftList left_;
-  std::unordered_map<FrameIdentity, LeftList::iterator, IdentityHash> left_index_;  // the newest of the chain
+  std::unordered_map<FrameIdentity, Alike, IdentityHash> left_index_;
   uint64_t next_age_ = 0;
 };
 

@@ -94,21 +94,6 @@ static void yield(int self) {
   swapcontext(&contexts[self], &scheduler);
 }
 
-/* through(work, argument), with something in a register that calls preserve: what tells one call from another
-   where stack pointers do not. */
-int through_with(counted_work work, void* argument, long preserved);
-__asm__(
-    ".text\n"
-    ".globl through_with\n"
-    ".type through_with, @function\n"
-    "through_with:\n"
-    "  push %r15\n"
-    "  mov %rdx, %r15\n"
-    "  call through@PLT\n"
-    "  pop %r15\n"
-    "  ret\n"
-    ".size through_with, . - through_with\n");
-
 static int nest(int self, int levels);
 struct level {
   int self, levels;
@@ -122,7 +107,7 @@ static int nest_work(void* argument) {
 }
 static int nest(int self, int levels) {
   struct level level = {self, levels};
-  return levels == 0 ? visit(self) : through_with(nest_work, &level, self);
+  return levels == 0 ? visit(self) : through(nest_work, &level);
 }
 
 static void coroutine(int self) {

@@ -32,16 +32,16 @@ std::vector<uint64_t> calls(const std::vector<Frame>& frames) {
 // Numbers the calls from 1 in the order of their entry, and keeps what the last step reported.
 class CallStackTest : public testing::Test {
  protected:
-  uint64_t enter(const FrameIdentity& at, VirtAddr site = kF) {
+  uint64_t enter(const FrameIdentity& at, VirtAddr site = kF, const CallerWords& above = {}) {
     dead.clear();
     auto call = CallId{++last_call};
-    stack.enter(at, site, probe_at(site), call, Timestamp{last_call, last_call}, dead);
+    stack.enter(at, site, probe_at(site), call, Timestamp{last_call, last_call}, dead, above);
     return last_call;
   }
-  std::vector<uint64_t> leave(const FrameIdentity& at) {
+  std::vector<uint64_t> leave(const FrameIdentity& at, const CallerWords& above = {}) {
     dead.clear();
     std::vector<Frame> returned;
-    stack.leave(at, returned, dead);
+    stack.leave(at, returned, dead, above);
     return calls(returned);
   }
 
@@ -215,6 +215,72 @@ TEST_F(CallStackTest, ThousandsOfGreenletsOnOneSliceCostNoSearch) {
   for (uint64_t i = 0; i < kMany; ++i) enter(identity(100, 0x400, i));
   for (uint64_t i = 0; i < kMany; ++i) ASSERT_THAT(leave(identity(100, 0x400, i)), ElementsAre(i + 1));
   EXPECT_EQ(stack.size(), 0u);
+}
+
+// Above the frame of greenlet `number`; `written` is what a callee may have changed there.
+CallerWords slice(uint64_t number, uint64_t written = 0) {
+  return {{7, number, number + 1, 8, 9, 10, 11, written}};
+}
+
+TEST_F(CallStackTest, GreenletsAlikeInAllRegistersAreToldApartByTheContentsOfTheirStacks) {
+  for (uint64_t i = 1; i <= 3; ++i) {
+    enter(identity(100), kF, slice(i));
+    EXPECT_THAT(dead, IsEmpty());
+    EXPECT_EQ(stack.depth(), 1u);
+  }
+  EXPECT_TRUE(stack.alike(identity(100)));
+  EXPECT_THAT(leave(identity(100), slice(2, 55)), ElementsAre(2)) << "though something was written there";
+  EXPECT_THAT(leave(identity(100), slice(3)), ElementsAre(3));
+  EXPECT_THAT(leave(identity(100), slice(1)), ElementsAre(1));
+  EXPECT_FALSE(stack.alike(identity(100)));
+  EXPECT_EQ(stack.size(), 0u);
+}
+
+TEST_F(CallStackTest, OfFramesThatNothingTellsApartTheNewestReturns) {
+  enter(identity(100), kF, slice(1));
+  enter(identity(100), kF, slice(2));
+  EXPECT_THAT(leave(identity(100), slice(9)), ElementsAre(2));
+  EXPECT_THAT(leave(identity(100), slice(9)), ElementsAre(1));
+}
+
+TEST_F(CallStackTest, TheOneWithTheSameStackDiesWhenItsIdentityIsEnteredAgain) {
+  enter(identity(100), kF, slice(1));
+  enter(identity(100), kF, slice(2));
+  enter(identity(100), kF, slice(1));
+  EXPECT_THAT(calls(dead), ElementsAre(1));
+  EXPECT_THAT(leave(identity(100), slice(2)), ElementsAre(2));
+  EXPECT_THAT(leave(identity(100), slice(1)), ElementsAre(3));
+}
+
+TEST_F(CallStackTest, ChainsOnMovedSlicesReturnWhole) {
+  for (uint64_t i = 1; i <= 2; ++i) {
+    enter(identity(100), kF, slice(i));
+    enter(identity(100), kG, slice(i, 5));
+    EXPECT_TRUE(stack.top()->chained);
+  }
+  EXPECT_THAT(leave(identity(100), slice(1)), ElementsAre(2, 1));
+  EXPECT_THAT(leave(identity(100), slice(2)), ElementsAre(4, 3));
+}
+
+TEST_F(CallStackTest, ALoopThatUnwindsAndChangesItsLocalsKeepsNoMoreThanTheLimit) {
+  for (uint64_t i = 1; i <= CallStack::kMaxAlike + 1; ++i) {
+    enter(identity(100), kF, slice(i));
+    EXPECT_THAT(dead, IsEmpty());
+  }
+  enter(identity(100), kF, slice(0));
+  EXPECT_THAT(calls(dead), ElementsAre(1));
+  EXPECT_EQ(stack.size(), CallStack::kMaxAlike + 1);
+}
+
+TEST(CallerWords, DifferInThePartInWhichAByteDiffers) {
+  std::vector<std::byte> bytes(CallerWords::kBytes, std::byte{3});
+  const CallerWords all = CallerWords::of(bytes);
+  bytes[440] = std::byte{4};
+  EXPECT_NE(CallerWords::of(bytes), all);
+  EXPECT_EQ(CallerWords::of(bytes).equal_parts(all), all.parts.size() - 1);
+  EXPECT_EQ(CallerWords::of(std::span{bytes}.first(256)).equal_parts(all), 2u)
+      << "what could not be read differs";
+  EXPECT_EQ(CallerWords::of({}), CallerWords{});
 }
 
 TEST_F(CallStackTest, AReturnSiteReachedByAnUntracedCallEndsNothing) {

@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+"""Debian's interpreters and tools where they leave functions without a return, switch stacks, fork, or are large.
+
+The scripts (scripts/) count what they call, and the trace is compared with that: see counting.py.
+"""
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+import counting
+import harness
+
+SCRIPTS = os.path.join(harness.HERE, "scripts")
+
+
+def script(name):
+    return os.path.join(SCRIPTS, name)
+
+
+class Ruby(counting.Counted):
+    def run_both(self, name, count):
+        # Without gems: what those call while the interpreter starts nobody counts.
+        self.attached(["/usr/bin/ruby", "--disable-gems", script(name), str(count)])
+
+    def test_3000_raises_and_throws_over_traced_frames(self):
+        self.functions = ("rb_ary_each", "rb_make_exception", "rb_catch_obj", "rb_raise", "rb_exc_raise")
+        self.run_both("raises.rb", 3000)
+
+    def test_fibers_that_yield_and_are_resumed_inside_traced_calls(self):
+        self.functions = ("rb_ary_each", "rb_fiber_resume_kw", "rb_fiber_yield_kw")
+        self.run_both("fibers.rb", 200)
+
+
+class Perl(counting.Counted):
+    functions = ("Perl_die_sv", "Perl_die", "Perl_die_unwind")
+
+    def test_3000_dies(self):
+        self.attached(["/usr/bin/perl", script("dies.pl"), "1000"])
+
+    def test_from_the_start(self):
+        self.launched(["/usr/bin/perl", script("dies.pl"), "200"])
+
+
+class Lua(counting.Counted):
+    functions = ("lua_error", "luaL_error", "luaL_argerror", "lua_pcallk", "lua_resume", "lua_yieldk")
+
+    def test_2000_errors_and_coroutines(self):
+        self.attached(["/usr/bin/lua5.4", script("errors.lua"), "1000"])
+
+
+class Python(counting.Counted):
+    def test_greenlets_with_five_calls_of_qsort_open_at_one_stack_pointer(self):
+        self.functions = ("qsort@libc.so.6",)
+        self.attached(["/usr/bin/python3", script("greenlets.py"), "100"])
+
+    def options(self, kind="-x"):
+        return ["-f"] + super().options(kind)
+
+    def test_multiprocessing_by_fork_and_by_spawn(self):
+        self.functions = ("labs@libc.so.6",)
+        for method in ("fork", "spawn", "forkserver"):
+            words = ["/usr/bin/python3", script("workers.py"), method, "50"]
+            with self.subTest(method=method, mode="attached"):
+                self.attached(words)
+            with self.subTest(method=method, mode="launched"):
+                self.launched(words)
+
+
+class Xz(unittest.TestCase):
+    def test_two_threads_compress_to_the_same_bytes_and_every_call_of_lzma_code_is_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plain, counts = os.path.join(folder, "text"), os.path.join(folder, "counts")
+            with open(plain, "w") as file:
+                file.writelines("%d %d\n" % (i, i * i) for i in range(60000))
+            words = ["xz", "-T2", "-0", "--block-size=100000", "-k", "-f", plain]
+            subprocess.run(words, check=True, timeout=harness.PATIENCE)
+            with open(plain + ".xz", "rb") as file:
+                expected = file.read()
+            result = harness.run(["-x", "lzma_code@liblzma.so.5", "--", "env", "LZMA_COUNTS=" + counts,
+                                  "LD_PRELOAD=" + harness.target("liblzma_counter.so")] + words)
+            self.assertEqual(result.status, 0, result)
+            with open(plain + ".xz", "rb") as file:
+                self.assertTrue(file.read() == expected, "other bytes than without rtrace")
+            lines = [line for line in result.lines if "lzma_" in line]
+            counted = counting.of_program(harness.read_text(counts))
+        self.assertGreater(counted["lzma_code"].entered, 100)
+        result.trace = "\n".join(lines)
+        self.assertEqual(counting.of_trace(result, list(counted)), counted, result)
+
+
+class Clang(unittest.TestCase):
+    """A library of 35 000 functions, with a breakpoint in each."""
+    SOURCE = "#include <stdio.h>\nint main(void) { for (int i = 0; i < 9; i++) printf(\"%d\\n\", i * i); return 0; }\n"
+    LIBRARY = "@libLLVM-14.so.1"
+
+    def words(self, folder, name):
+        return ["clang", "-c", "-O1", "-x", "c", "-", "-o", os.path.join(folder, name)]
+
+    def test_the_object_file_is_the_same_launched_and_attached(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(self.words(folder, "plain.o"), input=self.SOURCE, text=True, check=True)
+            result = harness.run(["-c", "-x", self.LIBRARY, "--"] + self.words(folder, "launched.o"), stdin=self.SOURCE)
+            self.assertEqual(result.status, 0, result)
+            with harness.Target(self.words(folder, "attached.o")) as process:
+                rtrace = harness.Attached(["-c", "-x", self.LIBRARY], [process.pid])
+                self.assertEqual(process.process.communicate(self.SOURCE, harness.PATIENCE)[0], "")
+                self.assertEqual(process.process.returncode, 0)
+                attached = rtrace.end()
+            self.assertGreater(int(re.search(r"(\d+) probes armed", attached.stderr).group(1)), 30000)
+            # The front end runs before standard input is read: what is left is the same for both.
+            for one in (result, attached):
+                self.assertRegex(one.trace, r"(?m) 1 LLVMInitializeX86AsmPrinter@libLLVM|PassManager.*run", one)
+            objects = []
+            for name in ("plain.o", "launched.o", "attached.o"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    objects.append(file.read())
+            self.assertTrue(objects[0] == objects[1] == objects[2], "other bytes than without rtrace")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -191,6 +191,7 @@ class Nginx(Server):
     def setUp(self):
         self.folder = Folder()
         self.addCleanup(self.folder.remove)
+        self.addCleanup(self.end_master)
         with open(self.folder.file("conf"), "w") as file:
             file.write(self.CONFIGURATION % {"folder": self.folder.path, "user": "user root;" if os.geteuid() == 0 else ""})
         self.words = ["/usr/sbin/nginx", "-p", self.folder.path, "-c", self.folder.file("conf")]
@@ -198,6 +199,13 @@ class Nginx(Server):
 
     def master(self):
         return int(harness.wait_until(lambda: harness.read_text(self.folder.file("pid")).strip(), "nginx has started"))
+
+    def end_master(self):
+        """However the test ended: nginx takes its pid file away when it ends."""
+        pid = harness.read_text(self.folder.file("pid")).strip()
+        if pid and self.folder.path in harness.read_text("/proc/%s/cmdline" % pid):
+            os.kill(int(pid), signal.SIGTERM)
+            harness.wait_until(lambda: not harness.read_text(self.folder.file("pid")), "nginx has ended")
 
     def workers(self):
         """Those of now: {pid}."""

@@ -61,6 +61,8 @@ bool Engine::attach(pid_t pid) {
     return false;
   }
   process.image = std::move(image);
+  let_forks_finish(process);
+  seize_borrowers(process);
   arm_attached(process);
   remember(process.image->objects());
   announce(process);
@@ -78,28 +80,6 @@ void Engine::repair_before(pid_t pid) {
   } catch (const Error& error) {
     RTRACE_LOG(session, 1, "repair of {}: {}", pid, error.what());  // attaching will say why
   }
-}
-
-// A thread that is created while we look appears in the folder, or is traced already because its creator is.
-int Engine::seize_all(Process& process) {
-  for (bool found = true; found;) {
-    found = false;
-    for (pid_t tid : tracee::read_tasks(process.pid)) {
-      if (tasks_.contains(tid) || births_.contains(tid)) continue;
-      const int error_number = tracee::seize(tid);
-      if (error_number == ESRCH) continue;  // ended in the meantime
-      // The kernel says EPERM of a thread that its seized creator made, for it is ours already, and of one
-      // that is ending.
-      const auto status = tracee::read_status(tid);
-      const bool ours_or_gone =
-          !status || status->tracer == getpid() || status->state == 'Z' || status->state == 'X';
-      if (error_number == EPERM && ours_or_gone) continue;
-      if (error_number != 0) return error_number;
-      add_task(tid, process).trap_blocked = read_trap_blocked(tid);
-      found = true;
-    }
-  }
-  return tasks_.empty() ? ESRCH : 0;
 }
 
 // One thread stopped, for remote calls: at its program's registers, a pending restart resolved.

@@ -69,11 +69,17 @@ class Engine {
   void let_go_of_fork(pid_t child, Image& parent_image);
   static TrapDisposition trap_of_orphan(pid_t child, Image* image);
 
+  // --- engine_seize.cc
+  int seize_all(Process& process);
+  void let_forks_finish(Process& process);
+  bool lends_memory(pid_t tid) const;
+  void seize_borrowers(Process& process);
+  static bool runs_in_memory_of(pid_t child, pid_t pid);
+
   // --- engine_attach.cc
   void attach_all();
   bool attach(pid_t pid);
   void repair_before(pid_t pid);
-  int seize_all(Process& process);
   void arm_attached(Process& process);
   std::optional<pid_t> hold_one(Process& process);
   bool hold(pid_t tid);

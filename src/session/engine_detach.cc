@@ -151,7 +151,7 @@ void Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_
     if (!all_stopped || found == tasks_.end() || found->second->process->image.get() != &image) continue;
     failure = "a seccomp filter is in force";
     if (tracee::has_seccomp(tid)) continue;
-    if (image.survival().stands()) image.survival().lower(tid, image.space());
+    image.survival().lower(tid, image.space());
     failure = image.space().unmap_copies(tid, image.find_slack());
     break;
   }

@@ -1,7 +1,6 @@
 // Tasks and processes come and go.
 #include <sched.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -109,13 +108,11 @@ std::shared_ptr<Image> Engine::image_of(pid_t child) const {
   return nullptr;
 }
 
-// kcmp(2). Where it cannot tell, the child counts as having memory of its own only if no process of ours
-// could have lent it.
+// Where the kernel cannot tell, the child counts as having memory of its own only if no process of ours could
+// have lent it.
 bool Engine::shares_memory_with_any(pid_t child) const {
-  constexpr int kCompareMemory = 1;  // KCMP_VM
-  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
-    return syscall(SYS_kcmp, entry.first, child, kCompareMemory, 0, 0) == 0;
-  });
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [&](const auto& entry) { return runs_in_memory_of(child, entry.first); });
 }
 
 void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {

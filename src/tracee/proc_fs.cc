@@ -137,6 +137,22 @@ std::optional<VirtAddr> read_sleeping_pc(pid_t tid) {
   return pc;
 }
 
+std::optional<long> read_syscall(pid_t tid) {
+  const std::string text = read_file(fmt::format("/proc/{}/syscall", tid));
+  std::string_view rest = text;
+  long number = 0;
+  if (!parse_int(next_word(rest), number, 10)) return std::nullopt;
+  return number;
+}
+
+std::vector<pid_t> read_children(pid_t tid) {
+  const std::string text = read_file(fmt::format("/proc/{0}/task/{0}/children", tid));
+  std::vector<pid_t> children;
+  pid_t child = 0;
+  for (std::string_view rest = text; parse_int(next_word(rest), child, 10);) children.push_back(child);
+  return children;
+}
+
 bool has_seccomp(pid_t tid) {
   const auto status = read_status(tid);
   return !status || status->seccomp != 0;

@@ -56,6 +56,11 @@ Auxv read_auxv(pid_t pid);
 // Where a task that sleeps in a system call will be in user code (proc(5), /proc/pid/syscall); nullopt while
 // it runs.
 std::optional<VirtAddr> read_sleeping_pc(pid_t tid);
+// The number of the system call that a task sleeps in, -1 where it sleeps outside of any (proc(5),
+// /proc/pid/syscall); nullopt while it runs.
+std::optional<long> read_syscall(pid_t tid);
+// The children that this task has made (proc(5), /proc/pid/task/tid/children).
+std::vector<pid_t> read_children(pid_t tid);
 // Whether a filter is in force for the task now, so that no system call may be made on its behalf.
 bool has_seccomp(pid_t tid);
 std::vector<pid_t> read_tasks(pid_t pid);

@@ -1,0 +1,97 @@
+// Becoming the tracer of a running process: all its threads, and whoever runs in its memory.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "engine_core.h"
+#include "rtrace/base/log.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr unsigned kForkWait = 20;  // ms, for a thread to come to the stop that we asked for
+constexpr int kForkRounds = 50;
+
+bool may_be_forking(pid_t tid) {
+  const auto call = tracee::read_syscall(tid);
+  if (!call) return true;  // it runs, in the kernel for all we know
+  return *call == SYS_fork || *call == SYS_vfork || *call == SYS_clone || *call == SYS_clone3;
+}
+
+}  // namespace
+
+// A thread that is created while we look appears in the folder, or is traced already because its creator is.
+int Engine::seize_all(Process& process) {
+  for (bool found = true; found;) {
+    found = false;
+    for (pid_t tid : tracee::read_tasks(process.pid)) {
+      if (tasks_.contains(tid) || births_.contains(tid)) continue;
+      const int error_number = tracee::seize(tid);
+      if (error_number == ESRCH) continue;  // ended in the meantime
+      // The kernel says EPERM of a thread that its seized creator made, for it is ours already, and of one
+      // that is ending.
+      const auto status = tracee::read_status(tid);
+      const bool ours_or_gone =
+          !status || status->tracer == getpid() || status->state == 'Z' || status->state == 'X';
+      if (error_number == EPERM && ours_or_gone) continue;
+      if (error_number != 0) return error_number;
+      add_task(tid, process).trap_blocked = read_trap_blocked(tid);
+      found = true;
+    }
+  }
+  return tasks_.empty() ? ESRCH : 0;
+}
+
+// kcmp(2).
+bool Engine::runs_in_memory_of(pid_t child, pid_t pid) {
+  constexpr int kCompareMemory = 1;  // KCMP_VM
+  return syscall(SYS_kcmp, pid, child, kCompareMemory, 0, 0) == 0;
+}
+
+// A fork that was under way when its thread was seized makes a child that nobody traces. It has copied the
+// handlers by then and not yet the memory (kernel/fork.c, copy_process), so that an int3 written now would
+// kill it. A thread that has stopped once is in no such fork.
+void Engine::let_forks_finish(Process& process) {
+  std::vector<pid_t> forking;
+  for (const auto& [tid, task] : tasks_)
+    if (task->process == &process && may_be_forking(tid)) forking.push_back(tid);
+  for (pid_t tid : forking) {
+    for (int round = 0; round < kForkRounds && tasks_.contains(tid) && !lends_memory(tid); ++round) {
+      if (tracee::interrupt(tid) == tracee::Alive::gone) break;
+      tasks_.at(tid)->interrupted = true;
+      const auto event = tracee::consume_within(tid, kForkWait);
+      queue_.forget(tid);
+      if (event) handle(*event);
+      if (event) break;
+    }
+  }
+}
+
+// A thread that waits for a vfork child.
+bool Engine::lends_memory(pid_t tid) const {
+  const auto children = tracee::read_children(tid);
+  return std::any_of(children.begin(), children.end(),
+                     [&](pid_t child) { return runs_in_memory_of(child, tid); });
+}
+
+// Children that vfork or posix_spawn made before we came: they would meet the sites untraced.
+void Engine::seize_borrowers(Process& process) {
+  for (pid_t tid : tracee::read_tasks(process.pid)) {
+    for (pid_t child : tracee::read_children(tid)) {
+      if (tasks_.contains(child) || !runs_in_memory_of(child, tid)) continue;
+      if (tracee::seize(child) != 0) continue;  // it has ended, or is another's
+      Process& borrower = add_process(child);
+      borrower.silent = true;
+      borrower.image = process.image;
+      borrower.trap = read_trap_disposition(child);
+      add_task(child, borrower);
+      RTRACE_LOG(session, 1, "child {} runs in the memory of {}", child, process.pid);
+    }
+  }
+}
+
+}  // namespace rtrace::session

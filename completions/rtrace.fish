@@ -21,6 +21,7 @@ complete -c rtrace -s p -l attach -x -a '(__fish_complete_pids)' -d 'Attach to a
 complete -c rtrace -s q -l quiet -d 'Fewer notices'
 complete -c rtrace -l ready-fd -x -d 'Tell when all is armed'
 complete -c rtrace -s r -l relative -d 'Time since the line before'
+complete -c rtrace -l repair -d 'Heal what a tracer that died left in the -p processes'
 complete -c rtrace -s s -l string-limit -x -d 'Longest string'
 complete -c rtrace -s t -d 'Time of day; -tt microseconds, -ttt epoch'
 complete -c rtrace -l time -x -a 'clock us epoch ns' -d 'Time of each line'

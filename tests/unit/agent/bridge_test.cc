@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "rtrace/agent/abi.h"
+#include "../../../src/agent/bridge.h"
+
+namespace rtrace::agent {
+namespace {
+
+// A table as the tracer lays it down.
+class Table {
+ public:
+  explicit Table(uint64_t slots) : words_((kTableEntries + slots * sizeof(SiteEntry)) / 8) {
+    table()->slots = slots;
+  }
+  SiteTable* table() { return reinterpret_cast<SiteTable*>(words_.data()); }
+  SiteEntry* entries() { return table()->entries; }
+  void put(uint64_t site, uint64_t copy) {
+    uint64_t slot = site_slot(site, table()->slots);
+    while (entries()[slot].site != 0 && entries()[slot].site != site) slot = (slot + 1) & (table()->slots - 1);
+    entries()[slot] = {site, copy | uint64_t{0x55} << 56};
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
+TEST(FindCopy, KnowsEverySiteOfATableThatIsThreeQuartersFull) {
+  Table table(1024);
+  for (uint64_t i = 1; i <= 768; ++i) table.put(i * 16, i * 64);
+  for (uint64_t i = 1; i <= 768; ++i) EXPECT_EQ(find_copy(table.table(), i * 16), i * 64);
+}
+
+TEST(FindCopy, IsNothingForWhatNobodyPutThere) {
+  Table table(1024);
+  for (uint64_t i = 1; i <= 768; ++i) table.put(i * 16, i * 64);
+  for (uint64_t i = 1; i <= 768; ++i) EXPECT_EQ(find_copy(table.table(), i * 16 + 1), 0u);
+}
+
+TEST(FindCopy, PassesOverRemovedSitesOfAChain) {
+  Table table(4);
+  table.put(16, 64);
+  uint64_t same = 32;
+  while (site_slot(same, 4) != site_slot(16, 4)) same += 16;
+  table.put(same, 128);
+  table.put(16, 0);
+  EXPECT_EQ(find_copy(table.table(), 16), 0u);
+  EXPECT_EQ(find_copy(table.table(), same), 128u);
+}
+
+TEST(FindCopy, EndsInATableWithoutAFreeSlot) {
+  Table table(4);
+  for (uint64_t i = 1; i <= 4; ++i) table.put(i * 16, i * 64);
+  EXPECT_EQ(find_copy(table.table(), 4096), 0u);
+}
+
+TEST(FindCopy, IsNothingWithoutATable) {
+  EXPECT_EQ(find_copy(nullptr, 16), 0u);
+  Table none(0);
+  EXPECT_EQ(find_copy(none.table(), 16), 0u);
+}
+
+TEST(Blob, SaysWhereItsPartsAre) {
+  const auto size = static_cast<uint64_t>(rtrace_blob_end - rtrace_blob_begin);
+  ASSERT_GE(size, sizeof(Blob));
+  Blob head;
+  std::memcpy(&head, rtrace_blob_begin, sizeof head);
+  EXPECT_EQ(std::memcmp(head.mapping.magic, kMappingMagic, sizeof kMappingMagic), 0);
+  EXPECT_EQ(head.mapping.version, kAbiVersion);
+  EXPECT_EQ(head.mapping.kind, kBlobMapping);
+  for (uint64_t offset : {head.bridge, head.restorer, head.gadget}) {
+    EXPECT_GE(offset, sizeof(Blob));
+    EXPECT_LT(offset, size);
+  }
+  // What unwinders know a signal frame by: mov $15, %rax; syscall.
+  const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+  EXPECT_EQ(std::memcmp(rtrace_blob_begin + head.restorer, restorer, sizeof restorer), 0);
+  EXPECT_EQ(head.table, 0u);
+  EXPECT_EQ(head.masked_thread, 0);
+}
+
+}  // namespace
+}  // namespace rtrace::agent

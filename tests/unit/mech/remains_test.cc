@@ -1,0 +1,107 @@
+#include "rtrace/mech/remains.h"
+
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "rtrace/arch/placement.h"
+
+namespace rtrace::mech {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// Anonymous pages of this very process, which stand for a tracee's.
+class Pages {
+ public:
+  explicit Pages(size_t count) : size_(count * arch::kPageSize) {
+    base_ = static_cast<std::byte*>(
+        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  ~Pages() { munmap(base_, size_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+  VirtAddr at(size_t page) const { return {reinterpret_cast<uint64_t>(base_) + page * arch::kPageSize}; }
+  void header(size_t page, agent::MappingKind kind, uint64_t size) {
+    agent::MappingHeader header{{}, agent::kAbiVersion, kind, size, 7};
+    std::memcpy(header.magic, agent::kMappingMagic, sizeof header.magic);
+    std::memcpy(base_ + page * arch::kPageSize, &header, sizeof header);
+  }
+  template <typename T>
+  T* as(size_t page) {
+    return reinterpret_cast<T*>(base_ + page * arch::kPageSize);
+  }
+  Remains find() const {
+    tracee::MapsEntry entry;
+    entry.range = {at(0), at(0) + size_};
+    entry.readable = true;
+    return find_remains(tracee::ProcessMemory(getpid()), {entry});
+  }
+
+ private:
+  size_t size_;
+  std::byte* base_;
+};
+
+TEST(Remains, OfAProcessThatWasNeverTracedAreNone) {
+  Pages pages(4);
+  EXPECT_TRUE(pages.find().empty());
+}
+
+TEST(Remains, AreFoundBehindForeignPagesThatTheKernelHasJoinedWithThem) {
+  Pages pages(6);
+  pages.header(2, agent::kCopiesMapping, 2 * arch::kPageSize);
+  pages.header(4, agent::kCopiesMapping, arch::kPageSize);
+  const Remains remains = pages.find();
+  ASSERT_THAT(remains.pages, SizeIs(2));
+  EXPECT_EQ(remains.pages[0].range, (Range{pages.at(2), pages.at(4)}));
+  EXPECT_EQ(remains.pages[1].range, (Range{pages.at(4), pages.at(5)}));
+  EXPECT_EQ(remains.pages[1].session, 7u);
+}
+
+TEST(Remains, TellWhatBelongsWhereEachSiteStands) {
+  Pages pages(4);
+  pages.header(0, agent::kBlobMapping, arch::kPageSize);
+  pages.header(1, agent::kTableMapping, arch::kPageSize);
+  pages.as<agent::Blob>(0)->table = pages.at(1).value;
+  auto* table = pages.as<agent::SiteTable>(1);
+  table->slots = 128;
+  table->entries[3] = {0x1000, 0x2000 | uint64_t{0x90} << 56};
+  table->entries[9] = {0x3000, 0};  // removed
+  const Remains remains = pages.find();
+  ASSERT_THAT(remains.bytes, SizeIs(1));
+  EXPECT_EQ(remains.bytes[0].address, VirtAddr{0x1000});
+  EXPECT_EQ(remains.bytes[0].original, std::vector{std::byte{0x90}});
+  EXPECT_EQ(remains.bytes[0].written, std::vector{std::byte{0xcc}});
+}
+
+TEST(Remains, WithHostileNumbersAreNotBelieved) {
+  Pages pages(4);
+  pages.header(0, agent::kBlobMapping, arch::kPageSize);
+  pages.header(1, agent::kTableMapping, arch::kPageSize);
+  pages.header(3, agent::kCopiesMapping, uint64_t{1} << 60);
+  pages.as<agent::Blob>(0)->table = pages.at(1).value;
+  pages.as<agent::SiteTable>(1)->slots = ~uint64_t{0} / 16;
+  const Remains remains = pages.find();
+  EXPECT_THAT(remains.pages, SizeIs(2));
+  EXPECT_THAT(remains.bytes, IsEmpty());
+  pages.as<agent::Blob>(0)->table = 0x10;
+  EXPECT_THAT(pages.find().bytes, IsEmpty());
+}
+
+TEST(Slack, LiesBehindTheTextOfAMappedFile) {
+  const auto maps = tracee::read_maps(getpid());
+  const Range slack = find_slack(tracee::ProcessMemory(getpid()), maps);
+  ASSERT_GE(slack.size(), 16u);
+  const auto* mapping = tracee::find_mapping(maps, slack.begin);
+  ASSERT_NE(mapping, nullptr);
+  EXPECT_TRUE(mapping->executable && mapping->file_backed() && !mapping->shared);
+  EXPECT_EQ(slack.end, mapping->range.end);
+}
+
+}  // namespace
+}  // namespace rtrace::mech

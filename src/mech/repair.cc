@@ -48,7 +48,7 @@ class Repair {
   bool walk_out(HaltedProcess& halted, pid_t tid);
   Step next_step(const arch::Regs& regs) const;
   void give_masks_back();
-  size_t put_back();
+  size_t put_back(bool only_int3s);
   void take_out(HaltedProcess& halted);
   bool stack_leads_to_us(pid_t tid) const;
   void unmap(pid_t fit);
@@ -127,9 +127,10 @@ void Repair::give_masks_back() {
       (void)tracee::set_signal_mask(static_cast<pid_t>(blob.head.masked_thread), blob.head.own_mask);
 }
 
-size_t Repair::put_back() {
+size_t Repair::put_back(bool only_int3s) {
   size_t places = 0;
   for (const auto& bytes : remains_.bytes) {
+    if (only_int3s && bytes.written.size() != 1) continue;
     std::vector<std::byte> now(bytes.written.size());
     if (memory_.read_forced(bytes.address, now) != now.size() || now != bytes.written) continue;
     places += memory_.write(bytes.address, bytes.original) == 0;
@@ -193,12 +194,14 @@ void Repair::take_out(HaltedProcess& halted) {
 Repaired Repair::run() {
   if (remains_.empty()) return {};
   std::vector<pid_t> children;
+  // Int3s at once: a thread that has met one finds its way by the handler, or is taken back by us.
+  repaired_.places = put_back(true);
   {
     HaltedProcess halted(pid_, sites_);
     bool out = true;
     give_masks_back();
     for (pid_t tid : halted.stopped()) out &= walk_out(halted, tid);
-    repaired_.places = put_back();
+    repaired_.places += put_back(false);
     if (out)
       take_out(halted);
     else

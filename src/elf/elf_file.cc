@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "call_slots.h"
+#include "debug_data.h"
 #include "debug_file.h"
 #include "dynamic.h"
 #include "frames.h"
@@ -52,13 +53,16 @@ struct ElfFile::Impl {
     return *own_symtab;
   }
 
-  // The symbol table for static functions: the object's own, else its debug file's.
+  // The symbol table for static functions: the object's own, else its debug file's, else the one packed into
+  // it.
   const std::optional<Symtab>& static_symbols() {
     if (symtab()) return symtab();
     if (!debug_symtab) {
       debug_image = find_debug_file(image, path);
       debug_symtab = debug_image ? Symtab::read(*debug_image, Symbol::Table::debug_file) : std::nullopt;
       RTRACE_LOG(elf, 1, "{}: stripped, {} debug file", path, *debug_symtab ? "symbols from its" : "no");
+      if (!*debug_symtab && (debug_image = read_debug_data(image)) != nullptr)
+        debug_symtab = Symtab::read(*debug_image, Symbol::Table::debugdata);
     }
     return *debug_symtab;
   }

@@ -43,7 +43,7 @@ class Reader {
     if (std::memcmp(file_header_.e_ident, ELFMAG, SELFMAG) != 0)
       throw Error::make("there is no ELF header at {}", at_);
     if (file_header_.e_phentsize != sizeof(Elf64_Phdr) || file_header_.e_phnum == 0 ||
-        file_header_.e_phnum > kMaxHeaders)
+        file_header_.e_phnum > kMaxHeaders || file_header_.e_phoff > kMaxSpan)
       throw Error::make("the ELF header at {} has no usable program headers", at_);
     headers_.resize(file_header_.e_phnum);
     auto bytes = std::as_writable_bytes(std::span(headers_));

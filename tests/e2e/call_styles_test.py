@@ -134,6 +134,16 @@ class Ifunc(unittest.TestCase):
             # The dynamic linker and the C library may call theirs as well.
             self.assertGreaterEqual(count(result, r"%s@libc\.so\.6\(" % name), self.ROUNDS, result)
 
+    def test_bound_at_its_first_call_after_the_attach(self):
+        with Host() as host:
+            number = host.open(harness.target("libifunc.so"), "lazy")
+            with attached(host, "-x", "chosen", "-x", "local_chosen", "-e", "chosen@libifunc.so") as box:
+                self.assertEqual(host.ask("call %d 1 %d" % (number, CALLS), "sum"),
+                                 2 * sum(range(1, CALLS + 1)) + 15 * CALLS)
+            host.quit()
+        for pattern in (r"chosen@libifunc\.so\(", r"local_chosen@libifunc\.so\(", r"libifunc\.so->chosen\("):
+            self.assertEqual(count(box.result, pattern), CALLS, box.result)
+
     def test_in_static_programs(self):
         for program in ("ifunc_static", "ifunc_static_pie"):
             with self.subTest(program=program):
@@ -182,6 +192,11 @@ class Names(unittest.TestCase):
             self.assertEqual(len(result.lines), 6, result)
         result = self.loads("-x", "*_work", libraries=(("libalias_zero.so", 5),))
         self.assertEqual(count(result, r"\w+@libalias_zero\.so\("), 5, result)
+
+    def test_names_packed_into_a_stripped_library(self):
+        result = self.loads("--explain", "-x", "garbage_collect", libraries=(("libpacked.so", 1),))
+        self.assertEqual(count(result, r"garbage_collect@libstatics\.so\(\d+\) += \d+$"), 5, result)
+        self.assertIn("function in .gnu_debugdata", result.stderr)
 
     def test_a_cold_part_named_exactly_shows_its_entries_and_no_return(self):
         result = self.loads("-x", "plugin_work.cold", "-x", "plugin_work", rounds=9, libraries=(("libcold.so", 3),))

@@ -254,6 +254,41 @@ class ComingAndGoing(Case):
                 for line in box.result.lines]
         self.assertEqual(seen, expected, box.result)
 
+    def test_two_libraries_that_take_turns_at_one_address_attached(self):
+        turns = 100
+        with Host() as host:
+            with attached(host, "--explain", "-x", "plugin_work") as box:
+                for turn in range(turns):
+                    for name, adds in (("libplugin_a.so", 1000), ("libplugin_b.so", 2000)):
+                        number = host.open(harness.target(name), "lazy" if turn % 2 else "open")
+                        host.work(number, adds, 1)
+                        host.ask("close %d" % number, "closed")
+            host.quit()
+        for name, adds in (("libplugin_a.so", 1000), ("libplugin_b.so", 2000)):
+            self.assertEqual(count(box.result, r"plugin_work@%s\(1\) += %d$" % (re.escape(name), 1 + adds)), turns)
+        self.assertEqual(len(box.result.lines), 2 * turns, box.result)
+        addresses = re.findall(r"plugin_work@libplugin_[ab]\.so at (0x[0-9a-f]+): breakpoint", box.result.stderr)
+        self.assertEqual((len(addresses), len(set(addresses))), (2 * turns, 1), "they did not share an address")
+
+    def test_threads_that_open_and_close_all_the_time(self):
+        rounds = int(os.environ.get("RTRACE_ROUNDS", "40"))
+        words = [harness.target("openers"), str(rounds)]
+        for name, adds in (("a", 1000), ("b", 2000)):
+            words += [harness.target("libplugin_%s.so" % name), str(adds)]
+        launched = harness.run(["-F", harness.CONF, "-x", "plugin_work", "--"] + words)
+        self.assertEqual(launched.status, 0, launched)
+        with harness.Target(words + ["wait"]) as process:
+            process.expect("ready")
+            rtrace = harness.Attached(["-F", harness.CONF, "-x", "plugin_work"], [process.pid])
+            process.go()
+            self.assertEqual(process.finish()[1], 0)
+            results = [launched, rtrace.end()]
+        for result in results:
+            for name in ("a", "b"):
+                # Two threads for each library, five calls in each round.
+                entries = count(result, r"(\[pid +\d+\] )?plugin_work@libplugin_%s\.so\(" % name)
+                self.assertEqual(entries, 2 * 5 * rounds, result)
+
     def test_a_library_with_a_dependency_lazy_and_now(self):
         for how in ("lazy", "open"):
             with self.subTest(how=how), Host() as host:

@@ -44,6 +44,15 @@ foreach(kind with_debug without_id)
     ${RTRACE_OBJCOPY} --strip-all --add-gnu-debuglink=${kind}.debug ${kind} ${kind}.stripped)
 endforeach()
 
+# As the GDB manual makes "MiniDebugInfo": the functions that .dynsym lacks, packed by xz; and a stream cut short.
+find_program(RTRACE_XZ xz REQUIRED)
+elf_derived(packed with_debug.debug sh -c
+  "${RTRACE_OBJCOPY} -S --keep-symbol=static_helper with_debug.debug mini && ${RTRACE_XZ} -kf mini && \
+   ${RTRACE_OBJCOPY} --strip-all --add-section .gnu_debugdata=mini.xz with_debug packed")
+elf_derived(packed_short packed sh -c
+  "head -c 200 mini.xz > short.xz && \
+   ${RTRACE_OBJCOPY} --strip-all --add-section .gnu_debugdata=short.xz with_debug packed_short")
+
 add_custom_target(elf_fixtures DEPENDS ${fixtures})
 add_dependencies(unit_elf elf_fixtures)
 target_compile_definitions(unit_elf PRIVATE RTRACE_ELF_FIXTURES="${fixture_dir}")

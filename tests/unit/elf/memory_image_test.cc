@@ -140,6 +140,21 @@ TEST(MemoryImage, WhatIsNoHeaderIsRefusedWithTheReason) {
   EXPECT_THAT(refusal(text, VirtAddr{0x1000}), HasSubstr("the-path: there is no ELF header"));
 }
 
+// Program headers "before" the file's begin, where something readable lies.
+TEST(MemoryImage, AnOffsetThatWrapsAroundIsRefused) {
+  MappedObject object(fixture("library.so"), kBias);
+  std::vector<std::byte> pages(2 * kPage);
+  object.read(object.header(), std::span(pages).subspan(kPage));
+  Elf64_Ehdr header;
+  std::memcpy(&header, pages.data() + kPage, sizeof header);
+  std::memcpy(pages.data(), pages.data() + kPage + header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr));
+  header.e_phoff = -uint64_t{kPage};
+  std::memcpy(pages.data() + kPage, &header, sizeof header);
+  BufferMemory memory;
+  memory.add(object.header() - kPage, pages);
+  EXPECT_THAT(refusal(memory, object.header()), HasSubstr("no usable program headers"));
+}
+
 // The header decides how much is read and where it is put: none of these may crash, or take long.
 TEST(MemoryImage, HostileProgramHeadersAreRefusedOrReadInBounds) {
   for (uint64_t evil : {uint64_t{0}, uint64_t{1}, uint64_t{4095}, uint64_t{1} << 31, uint64_t{1} << 40,

@@ -9,7 +9,9 @@
 namespace rtrace::elf {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -179,6 +181,22 @@ TEST(LoadedObject, MovesAddressesByItsBias) {
   EXPECT_EQ(object.range().begin.value, 0x7f0000000000);
   object.file = open_fixture("lazy");
   EXPECT_EQ(object.name(), "y.so");
+}
+
+TEST(PackedSymbols, NameTheStaticFunctionsOfAStrippedObject) {
+  auto packed = open_fixture("packed"), whole = open_fixture("with_debug");
+  EXPECT_TRUE(packed->stripped());
+  auto found = packed->find_function("static_helper");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].table, Symbol::Table::debugdata);
+  EXPECT_EQ(found[0].address, whole->find_function("static_helper").at(0).address);
+  EXPECT_EQ(packed->function_at(found[0].address)->name, "static_helper");
+}
+
+TEST(PackedSymbols, AStreamThatDoesNotEndIsAWarningAndNoSymbols) {
+  auto file = open_fixture("packed_short");
+  EXPECT_THAT(file->find_function("static_helper"), IsEmpty());
+  EXPECT_THAT(file->warnings(), Contains(HasSubstr(".gnu_debugdata: not a complete xz stream")));
 }
 
 }  // namespace

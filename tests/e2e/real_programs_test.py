@@ -92,11 +92,11 @@ class Xz(unittest.TestCase):
 
 class Clang(unittest.TestCase):
     """A library of 35 000 functions, with a breakpoint in each."""
-    SOURCE = "#include <stdio.h>\nint main(void) { for (int i = 0; i < 9; i++) printf(\"%d\\n\", i * i); return 0; }\n"
+    SOURCE = "int next(int number) { return number + 1; }\n"
     LIBRARY = "@libLLVM-14.so.1"
 
     def words(self, folder, name):
-        return ["clang", "-c", "-O1", "-x", "c", "-", "-o", os.path.join(folder, name)]
+        return ["clang", "-c", "-x", "c", "-", "-o", os.path.join(folder, name)]
 
     def test_the_object_file_is_the_same_launched_and_attached(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -109,9 +109,8 @@ class Clang(unittest.TestCase):
                 self.assertEqual(process.process.returncode, 0)
                 attached = rtrace.end()
             self.assertGreater(int(re.search(r"(\d+) probes armed", attached.stderr).group(1)), 30000)
-            # The front end runs before standard input is read: what is left is the same for both.
             for one in (result, attached):
-                self.assertRegex(one.trace, r"(?m) 1 LLVMInitializeX86AsmPrinter@libLLVM|PassManager.*run", one)
+                self.assertRegex(one.trace, r"(?m) 1 _ZN4llvm6legacy11PassManager3runERNS_6ModuleE@libLLVM", one)
             objects = []
             for name in ("plain.o", "launched.o", "attached.o"):
                 with open(os.path.join(folder, name), "rb") as file:

@@ -261,10 +261,10 @@ class Nginx(Server):
         harness.wait_until(lambda: len(self.workers()) == 2, "nginx has two workers")
         rtrace = self.attach(self.options(), [nginx.pid, *self.workers()])
         self.reload_under_load()
-        result = rtrace.stop()
+        # Not by a detach: a request is answered before the function returns that has processed it.
         end(nginx, signal.SIGQUIT)
         self.assertEqual(nginx.returncode, 0)
-        self.check(result)
+        self.check(rtrace.end())
 
     def test_reloaded_under_load_from_the_start(self):
         rtrace = self.attach(self.options(), [], ["--"] + self.words)

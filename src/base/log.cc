@@ -52,7 +52,9 @@ void configure(std::string_view topics) {
 }
 
 void write(Topic topic, const std::string& line) {
-  std::string text = fmt::format("rtrace[{}] {}: {}\n", getpid(), kNames[static_cast<size_t>(topic)], line);
+  std::string text = fmt::format("rtrace[{}] {}: ", getpid(), kNames[static_cast<size_t>(topic)]);
+  append_printable(text, line, false);
+  text += '\n';
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 

@@ -1,23 +1,68 @@
 #include "rtrace/base/text.h"
 
-#include <cxxabi.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
-#include <memory>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
-namespace rtrace {
+// libstdc++'s demangler that hands out its text piece by piece (libsupc++, cp-demangle.c). 0 is success.
+extern "C" int __gcclibcxx_demangle_callback(const char* mangled, void (*take)(const char*, size_t, void*),
+                                             void* opaque);
 
+namespace rtrace {
+namespace {
+
+// The length of the UTF-8 sequence at the front (Unicode 15, table 3-7), 0 where there is none or where it is
+// a C1 control, which terminals obey like an escape sequence.
+size_t utf8_sequence(std::string_view text) {
+  auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  unsigned first = at(0);
+  size_t length = first >= 0xc2 && first <= 0xdf   ? 2
+                  : (first & 0xf0) == 0xe0         ? 3
+                  : first >= 0xf0 && first <= 0xf4 ? 4
+                                                   : 0;
+  unsigned low = first == 0xe0 || first == 0xc2 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  unsigned high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (length == 0 || at(1) < low || at(1) > high) return 0;
+  for (size_t i = 2; i < length; ++i)
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+}  // namespace
+
+// Each substitution in a name may double its text: 300 bytes can stand for 36 GB, which abi::__cxa_demangle
+// would make. The exception leaves the demangler, which owns nothing but its stack.
 std::optional<std::string> demangle(std::string_view symbol) {
   if (!symbol.starts_with("_Z")) return std::nullopt;
-  int status = 0;
-  std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(std::string(symbol).c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || text == nullptr) return std::nullopt;
-  return std::string(text.get());
+  struct TooLong {};
+  std::string text;
+  auto take = [](const char* piece, size_t size, void* opaque) {
+    auto& whole = *static_cast<std::string*>(opaque);
+    if (whole.size() + size > kMaxDemangled) throw TooLong{};
+    whole.append(piece, size);
+  };
+  try {
+    const int status = __gcclibcxx_demangle_callback(std::string(symbol).c_str(), take, &text);
+    return status == 0 ? std::optional(std::move(text)) : std::nullopt;
+  } catch (const TooLong&) {
+    return std::nullopt;
+  }
+}
+
+void append_printable(std::string& out, std::string_view text, bool utf8) {
+  for (size_t i = 0; i < text.size();) {
+    auto c = static_cast<unsigned char>(text[i]);
+    size_t length = c >= 0x20 && c < 0x7f ? 1 : utf8 ? utf8_sequence(text.substr(i)) : 0;
+    if (length == 0)
+      fmt::format_to(std::back_inserter(out), "\\{:03o}", c);
+    else
+      out.append(text, i, length);
+    i += length == 0 ? 1 : length;
+  }
 }
 
 std::string_view basename_of(std::string_view path) {

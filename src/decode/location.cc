@@ -48,7 +48,7 @@ void classify_at(const Type& type, uint64_t offset, Classified& classes, unsigne
         classify_at(*member.type, offset + member.offset, classes, depth - 1);
       return;
     case Type::Kind::array:
-      if (type.length.kind != proto::Length::Kind::fixed) return;
+      if (type.length.kind != proto::Length::Kind::fixed || type.inner->size == 0) return;
       for (uint64_t i = 0; i < type.length.value && i < 16; ++i)
         classify_at(*type.inner, offset + i * type.inner->size, classes, depth - 1);
       return;

@@ -201,20 +201,22 @@ Value ValueDecoder::array(const Type& type, Place place, Lens lens) {
   // One more than is shown, to know whether it is the one that ends the array.
   uint64_t wanted = open ? std::min(shown + 1, *count) : shown;
   wanted = std::min(wanted, std::max<uint64_t>(kMaxRead / size, 1));
-  std::vector<std::byte> storage(wanted * size);
-  place.bytes = load(place, wanted * size, storage);
-  if (wanted > 0 && place.bytes.size() < size) return unreadable(place.address);
+  // An element that is larger than any read is left to read its own parts.
+  const bool at_once = size <= kMaxRead;
+  std::vector<std::byte> storage(at_once ? wanted * size : 0);
+  if (at_once) place.bytes = load(place, wanted * size, storage);
+  if (at_once && wanted > 0 && place.bytes.size() < size) return unreadable(place.address);
   Value value;
   value.kind = Value::Kind::array;
   for (uint64_t i = 0; i < wanted; ++i) {
-    if (place.bytes.size() < (i + 1) * size || budget_ == 0) {
+    if ((at_once && place.bytes.size() < (i + 1) * size) || budget_ == 0) {
       value.cut = true;
       return value;
     }
-    if (open && all_zero(place.bytes.subspan(i * size, size))) return value;
+    if (open && at_once && all_zero(place.bytes.subspan(i * size, size))) return value;
     if (i == shown) break;
     Place at = part_of(place, i * size);
-    at.bytes = at.bytes.first(size);
+    at.bytes = at.bytes.first(std::min<uint64_t>(size, at.bytes.size()));
     value.members.push_back(decode(*element, at, lens));
   }
   value.cut = *count > value.members.size();

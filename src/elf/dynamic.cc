@@ -56,14 +56,15 @@ void Versions::read_needed(const Dynamic& dynamic) {
   Bytes bytes = dynamic.table(DT_VERNEED);
   size_t budget = 0x8000;
   uint64_t at = 0;
-  for (uint64_t left = dynamic.value(DT_VERNEEDNUM); left > 0; --left) {
+  for (uint64_t left = dynamic.value(DT_VERNEEDNUM); left > 0 && budget > 0; --left, --budget) {
     auto need = load<Elf64_Verneed>(bytes, at);
     if (!need) return;
     std::string_view file = dynamic.strings().at(need->vn_file);
     uint64_t aux = at + need->vn_aux;
     for (unsigned i = 0; i < need->vn_cnt; ++i) {
       auto version = load<Elf64_Vernaux>(bytes, aux);
-      if (!version || budget-- == 0) return;
+      if (!version || budget <= 1) return;
+      --budget;
       set(version->vna_other, {dynamic.strings().at(version->vna_name), file});
       if (version->vna_next == 0) break;
       aux += version->vna_next;

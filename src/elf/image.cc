@@ -51,10 +51,15 @@ void Image::read_program_headers() {
   if (header_.e_phentsize != sizeof(Elf64_Phdr))
     throw Error::make("program headers of {} bytes each", header_.e_phentsize);
   size_t count = 0;
-  const Elf64_Phdr* table = elf_getphdrnum(elf_.get(), &count) == 0 ? elf64_getphdr(elf_.get()) : nullptr;
-  if (table == nullptr || count > file().size() / sizeof(Elf64_Phdr))
-    throw Error("truncated: the program headers are not in the file");
-  program_headers_.assign(table, table + count);
+  // The tables of a hostile file lie at odd addresses, where libelf's pointers must not be followed: copies.
+  const bool counted = elf_getphdrnum(elf_.get(), &count) == 0 &&
+                       count <= file().size() / sizeof(Elf64_Phdr) &&
+                       (count == header_.e_phnum || header_.e_phnum == PN_XNUM);
+  program_headers_.resize(counted ? count : 0);
+  bool there = counted;
+  for (size_t i = 0; i < program_headers_.size() && there; ++i)
+    there = gelf_getphdr(elf_.get(), static_cast<int>(i), &program_headers_[i]) != nullptr;
+  if (!there) throw Error("truncated: the program headers are not in the file");
   for (const Elf64_Phdr& header : program_headers_)
     if (header.p_type == PT_LOAD) add_segment(header);
   // The gABI asks for this order; lookups here depend on it.
@@ -120,13 +125,13 @@ std::vector<Section> Image::read_sections() const {
   std::vector<Section> result;
   result.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    const Elf64_Shdr* header = elf64_getshdr(elf_getscn(elf_.get(), i));
-    if (header == nullptr) {
+    Elf64_Shdr header;
+    if (gelf_getshdr(elf_getscn(elf_.get(), i), &header) == nullptr) {
       warn("truncated: the section headers are not in the file");
       return {};
     }
-    const char* name = named ? elf_strptr(elf_.get(), names, header->sh_name) : nullptr;
-    result.push_back({name != nullptr ? name : "", *header});
+    const char* name = named ? elf_strptr(elf_.get(), names, header.sh_name) : nullptr;
+    result.push_back({name != nullptr ? name : "", header});
   }
   return result;
 }

@@ -61,13 +61,14 @@ class Walk {
   VirtAddr add_entry(VirtAddr at, int link_namespace) {
     auto entry = memory_.read_value<LinkMapHead>(at);
     // One set for all namespaces: no struct is in two lists.
-    if (!entry || result_.entries.size() >= kMaxEntries || !seen_.insert(at).second) {
+    if (!entry || result_.entries.size() >= kMaxEntries || names_ >= kMaxNames || !seen_.insert(at).second) {
       mark_truncated();
       return {};
     }
     std::string name;
     if (entry->l_name != 0)
       if (auto text = memory_.read_c_string({entry->l_name}, kMaxNameLength)) name = std::move(text->text);
+    names_ += name.size();
     result_.entries.push_back({at, {entry->l_addr}, {entry->l_ld}, std::move(name), link_namespace});
     return {entry->l_next};
   }
@@ -75,6 +76,7 @@ class Walk {
   const Memory& memory_;
   LinkMap result_;
   std::unordered_set<VirtAddr> seen_;
+  size_t names_ = 0;
 };
 
 }  // namespace

@@ -35,13 +35,16 @@ void add_stems(std::vector<std::string>& names, std::string_view name) {
 }
 
 std::string caret_message(std::string_view filter, size_t position, const std::string& message) {
-  std::string shown(filter);
-  for (char& c : shown)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  auto on_one_line = [](std::string text) {
+    for (char& c : text)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+    return text;
+  };
+  const std::string shown = on_one_line(std::string(filter));
   auto is_code_point = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
   auto before = shown.begin() + static_cast<std::ptrdiff_t>(std::min(position, shown.size()));
   auto column = static_cast<size_t>(std::count_if(shown.begin(), before, is_code_point));
-  return fmt::format("bad filter: {}\n  {}\n  {:>{}}", message, shown, '^', column + 1);
+  return fmt::format("bad filter: {}\n  {}\n  {:>{}}", on_one_line(message), shown, '^', column + 1);
 }
 
 }  // namespace

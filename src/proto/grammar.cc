@@ -11,8 +11,6 @@
 namespace rtrace::proto {
 namespace {
 
-constexpr unsigned kMaxDepth = 64;
-
 std::optional<Lens> lens_of(std::string_view word) {
   static const std::map<std::string_view, Lens> kLenses = {
       {"hex", Lens::hex},           {"oct", Lens::octal}, {"octal", Lens::octal}, {"bool", Lens::boolean},
@@ -113,6 +111,9 @@ TypeRef Grammar::type() {
   deepen();
   TypeRef result = pointers_to(base());
   depth_ = outer_depth;
+  // Typedefs of typedefs get there without one long line.
+  if (result->depth > kMaxDepth) throw Error::make("types nested deeper than {}, expected fewer", kMaxDepth);
+  if (result->parts > kMaxParts) throw Error::make("a type of more than {} parts, expected fewer", kMaxParts);
   return result;
 }
 

@@ -1,7 +1,13 @@
 // TOML: the types inside it are strings in the other language, so that the two can never drift apart.
 #define TOML_EXCEPTIONS 0
+// Its assertions doubt the input ("[." fails one), and behind each stands the code that reports the error.
+// Without NDEBUG they are no promises to the optimiser either.
+#define TOML_ASSERT(expr) static_assert(true)
+#undef NDEBUG
 #include <toml++/toml.h>
 
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,12 +18,49 @@
 namespace rtrace::proto {
 namespace {
 
+// Behind the string that begins at `at`, or where its line ends; multi-line strings end by three quotes.
+size_t end_of_string(std::string_view text, size_t at) {
+  const std::string_view quote = text.substr(at, 1);
+  const std::string three(3, quote[0]);
+  const bool multi_line = text.substr(at, 3) == three;
+  const std::string_view closing = multi_line ? std::string_view(three) : quote;
+  for (at += closing.size(); at < text.size(); ++at) {
+    if (text.substr(at, closing.size()) == closing) return at + closing.size();
+    if (text[at] == '\n' && !multi_line) return at;
+    if (text[at] == '\\' && quote == "\"") ++at;
+  }
+  return at;
+}
+
+// The first byte that is not ASCII outside strings and comments, where TOML allows none. toml++ 3.3 runs into
+// undefined behaviour there: is_non_ascii_horizontal_whitespace() takes U+00A1 for impossible.
+std::optional<size_t> foreign_byte(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    if ((static_cast<unsigned char>(text[at]) & 0x80) != 0) return at;
+    if (text[at] == '#')
+      at = std::min(text.find('\n', at), text.size());
+    else if (text[at] == '"' || text[at] == '\'')
+      at = end_of_string(text, at);
+    else
+      ++at;
+  }
+  return std::nullopt;
+}
+
 class TomlReader {
  public:
   TomlReader(const std::string& file, const Importer& import, Diagnostics& diagnostics)
       : file_(file), import_(import), diagnostics_(diagnostics) {}
 
   ParsedFile read(std::string_view text) {
+    if (auto foreign = foreign_byte(text)) {
+      auto line = static_cast<unsigned>(
+          std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(*foreign), '\n') + 1);
+      report(
+          line,
+          "a character that is not ASCII outside of strings, expected TOML; the rest of the file is skipped");
+      text = text.substr(0, start_of_line(text, line));
+    }
     toml::parse_result result = toml::parse(text, file_);
     if (!result) {
       // toml++ gives no table for a broken file. What stands before the line of the error is whole, and still
@@ -124,6 +167,7 @@ class TomlReader {
     const toml::node* node = types_ == nullptr ? nullptr : types_->get(name);
     if (node == nullptr || failed_.contains(name)) return nullptr;
     std::string key(name);
+    const Nested nested(depth_);
     auto forward = make_named(key);
     parsed_.scope->types.emplace(key, forward);
     try {
@@ -139,6 +183,21 @@ class TomlReader {
       return nullptr;
     }
   }
+
+  // One entry asks for the next while it is read: a long chain must not exhaust our stack.
+  class Nested {
+   public:
+    explicit Nested(unsigned& depth) : depth_(depth) {
+      if (depth_ >= kMaxDepth) throw Error::make("types nested deeper than {}, expected fewer", kMaxDepth);
+      ++depth_;
+    }
+    ~Nested() { --depth_; }
+    Nested(const Nested&) = delete;
+    Nested& operator=(const Nested&) = delete;
+
+   private:
+    unsigned& depth_;
+  };
 
   TypeRef read_lens(const std::string& text) {
     Lookup lookup = [this](std::string_view name) { return find(name); };
@@ -223,6 +282,7 @@ class TomlReader {
   Diagnostics& diagnostics_;
   ParsedFile parsed_;
   const toml::table* types_ = nullptr;
+  unsigned depth_ = 0;  // of entries that are being read
   std::set<std::string, std::less<>> failed_;
 };
 

@@ -7,6 +7,7 @@ namespace rtrace::proto {
 namespace {
 
 constexpr uint64_t kPointerSize = 8;
+constexpr uint64_t kMaxSize = uint64_t{1} << 47;  // what user space has; sums of two never wrap
 
 std::shared_ptr<Type> make(Type::Kind kind, uint64_t size) {
   auto type = std::make_shared<Type>();
@@ -16,8 +17,14 @@ std::shared_ptr<Type> make(Type::Kind kind, uint64_t size) {
   return type;
 }
 
+void contain(Type& outer, const Type& inner) {
+  outer.parts = std::min(outer.parts + inner.parts, kMaxParts + 1);
+  outer.depth = std::max(outer.depth, inner.depth + 1);
+}
+
 std::shared_ptr<Type> make_with_inner(Type::Kind kind, uint64_t size, TypeRef inner) {
   auto type = make(kind, size);
+  contain(*type, *inner);
   type->inner = std::move(inner);
   return type;
 }
@@ -62,7 +69,7 @@ TypeRef make_array(TypeRef element, Length length) {
   type->length = length;
   // A product that wraps would give a small size to a huge array; such an array has no size anyone can use.
   if (length.kind == Length::Kind::fixed &&
-      !__builtin_mul_overflow(length.value, type->inner->size, &type->size))
+      !__builtin_mul_overflow(length.value, type->inner->size, &type->size) && type->size <= kMaxSize)
     return type;
   type->size = 0;
   return type;
@@ -73,7 +80,7 @@ TypeRef make_structure(std::vector<Member> members) {
   uint64_t align = 1;
   for (Member& member : members) {
     member.offset = align_up(end, member.type->align);
-    end = member.offset + member.type->size;
+    end = std::min(member.offset + member.type->size, kMaxSize);
     align = std::max(align, member.type->align);
   }
   return make_structure(std::move(members), align_up(end, align), align);
@@ -83,6 +90,7 @@ TypeRef make_structure(std::vector<Member> members, uint64_t size, uint64_t alig
   auto type = make(Type::Kind::structure, size);
   type->align = std::max<uint64_t>(align, 1);
   type->members = std::move(members);
+  for (const Member& member : type->members) contain(*type, *member.type);
   return type;
 }
 

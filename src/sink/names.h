@@ -12,10 +12,6 @@ namespace rtrace::sink {
 // may have written.
 std::string printable_label(const decode::ProbeLabel& label, bool demangled, bool utf8);
 
-// Appends `text` with everything that is not printable as octal escapes; well-formed UTF-8 stays where `utf8`
-// says so.
-void append_printable(std::string& out, std::string_view text, bool utf8);
-
 // "SIGUSR1", "SIGRTMIN+3".
 std::string signal_name(int number);
 // strsignal(3)'s words in the C locale.

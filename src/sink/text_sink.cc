@@ -12,6 +12,7 @@
 
 #include "digits.h"
 #include "names.h"
+#include "rtrace/base/text.h"
 #include "stamper.h"
 
 namespace rtrace::sink {

@@ -8,8 +8,14 @@
 
 namespace rtrace {
 
-// The demangled name of an Itanium-ABI symbol, else nullopt.
+// The demangled name of an Itanium-ABI symbol, else nullopt: also where it would be longer than
+// kMaxDemangled.
 std::optional<std::string> demangle(std::string_view symbol);
+inline constexpr size_t kMaxDemangled = 65536;
+
+// Appends `text` with everything that is not printable as octal escapes, for the text may be the tracee's
+// choice and a terminal obeys control characters. Well-formed UTF-8 stays where `utf8` says so.
+void append_printable(std::string& out, std::string_view text, bool utf8);
 
 // The text after the last '/'.
 std::string_view basename_of(std::string_view path);

@@ -34,10 +34,11 @@ struct LinkMap {
   std::vector<LinkMapEntry> entries;        // in the dynamic linker's order
   LinkState state = LinkState::consistent;  // that of the namespace which is not consistent, if any
   bool truncated =
-      false;  // a cycle, an unreadable entry, or more than kMaxEntries: what follows is not known
+      false;  // a cycle, an unreadable entry, or more than the limits below: what follows is not known
 };
 inline constexpr size_t kMaxEntries = 65536;
 inline constexpr size_t kMaxNameLength = 4096;
+inline constexpr size_t kMaxNames = size_t{16} << 20;  // bytes of all names together
 
 struct Changes {
   std::vector<LinkMapEntry> added, removed;

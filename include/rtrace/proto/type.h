@@ -70,6 +70,10 @@ struct Type {
   uint64_t size =
       0;  // of a value of this type as a struct's member or by-value argument; 0 where it is not known ahead
   uint64_t align = 1;
+  // With all types inside it, each as often as it stands there, and how deep they go. Readers refuse what is
+  // more than kMaxParts and kMaxDepth, so that nobody who walks a type need be afraid of it.
+  uint32_t parts = 1;
+  uint32_t depth = 1;
   TypeRef inner;
   Length length;
   std::vector<Member> members;
@@ -77,6 +81,9 @@ struct Type {
   std::string name;                  // typedef or C name; spell() prefers it
   std::weak_ptr<const Type> target;  // weak, for these may form a circle; the TypeScope owns it
 };
+
+inline constexpr uint32_t kMaxParts = 65536;
+inline constexpr uint32_t kMaxDepth = 64;
 
 // A name table of types. Prototypes share ownership of the scope their types come from.
 struct TypeScope {

@@ -115,5 +115,32 @@ TEST(NearestNames, GivesNoMoreThanAskedAndNoneTwice) {
   EXPECT_THAT(nearest_names("read", twins, 9), ElementsAre("reada", "readb", "readc"));
 }
 
+// a<S0_,S0_>, a<S1_,S1_>, ...: each level doubles the text.
+std::string doubling_name(size_t levels) {
+  static constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  std::string name = "_Z1f1aIiiE";
+  for (size_t i = 0; i < levels; ++i) {
+    const std::string before = std::string("S") + kDigits[i] + "_";
+    name += "S_I" + before + before + "E";
+  }
+  return name;
+}
+
+TEST(Demangle, GivesUpOnANameThatStandsForGigabytes) {
+  EXPECT_THAT(demangle(doubling_name(5)), testing::Optional(testing::SizeIs(1048)));
+  EXPECT_EQ(demangle(doubling_name(30)), std::nullopt);
+}
+
+TEST(Printable, NoControlCharacterPasses) {
+  auto printable = [](std::string_view text, bool utf8) {
+    std::string out;
+    append_printable(out, text, utf8);
+    return out;
+  };
+  EXPECT_EQ(printable("\033[2J\a\n\x7f\x9b", true), "\\033[2J\\007\\012\\177\\233");
+  EXPECT_EQ(printable("\xc3\xbc \xc2\x9b", true), "\xc3\xbc \\302\\233") << "U+009B is CSI";
+  EXPECT_EQ(printable("\xc3\xbc", false), "\\303\\274");
+}
+
 }  // namespace
 }  // namespace rtrace

@@ -72,5 +72,33 @@ TEST(HostileInput, MutatedPrototypesAndEndlessMemoryGiveBoundedText) {
   EXPECT_GT(decoded, 2000U);
 }
 
+TEST(HostileInput, AnElementLargerThanAnyReadIsNotAllocated) {
+  proto::Diagnostics diagnostics;
+  const auto file = proto::parse_conf(
+      "int f(array(struct(int, array(char, 0x400000000000)), 4)*)\n"
+      "int g(array(struct(int, array(char, 0x400000000000)), zero)*)\n",
+      "t", {}, diagnostics);
+  ASSERT_EQ(file.functions.size(), 2U);
+  for (const auto& [name, prototype] : file.functions) {
+    EndlessMemory memory;
+    arch::Regs regs;
+    regs.raw.rdi = 0x10000;
+    const auto entered = CallDecoder(prototype, {}).enter(regs, memory);
+    EXPECT_THAT(to_text(entered.arguments[0].value), testing::StartsWith("[ { ")) << name;
+    EXPECT_LE(memory.bytes(), size_t{1} << 20);
+  }
+}
+
+// Members of no size, many and deep: what classifies them must not try all combinations.
+TEST(HostileInput, EmptyStructsInArraysInStructsAreClassifiedInTime) {
+  std::string type = "struct()";
+  for (int i = 0; i < 25; ++i) type = "array(" + type + ", 16)";
+  proto::Diagnostics diagnostics;
+  const auto file = proto::parse_conf("int f(struct(" + type + "))\n", "t", {}, diagnostics);
+  ASSERT_EQ(file.functions.size(), 1U);
+  const auto entered = CallDecoder(file.functions.at("f"), {}).enter({}, EndlessMemory());
+  EXPECT_EQ(entered.arguments.size(), 1U);
+}
+
 }  // namespace
 }  // namespace rtrace::decode

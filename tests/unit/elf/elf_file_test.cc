@@ -180,5 +180,21 @@ TEST(HostileFiles, WithWildDynamicTagsAnswer) {
   }
 }
 
+// Section headers at an odd offset, as a hostile file has them and no linker makes them.
+TEST(HostileFiles, WithTablesAtOddOffsetsAreReadAllTheSame) {
+  const std::string good = read_whole(fixture("library.so"));
+  Elf64_Ehdr header;
+  std::memcpy(&header, good.data(), sizeof header);
+  const std::string sections = good.substr(header.e_shoff, size_t{header.e_shnum} * sizeof(Elf64_Shdr));
+  std::string odd = good;
+  if (odd.size() % 2 == 0) odd += '\0';
+  header.e_shoff = odd.size();
+  odd += sections;
+  std::memcpy(odd.data(), &header, sizeof header);
+  auto file = open_bytes(odd);
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->functions().size(), open_bytes(good)->functions().size());
+}
+
 }  // namespace
 }  // namespace rtrace::elf

@@ -254,5 +254,23 @@ TEST(Diff, IsWhatOneSideHasAndTheOtherLacks) {
   }
 }
 
+// Ten thousand entries that all borrow one long name.
+TEST(Rendezvous, BoundsAllNamesTogether) {
+  MadeUp memory;
+  memory.debug(kDebug, 1, {0x100000}, LinkState::consistent);
+  memory.add({0x20000}, std::string(kMaxNameLength, 'n'));
+  constexpr uint64_t kCount = 10000;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    link_map value{};
+    value.l_name = reinterpret_cast<char*>(0x20000);
+    value.l_next = reinterpret_cast<link_map*>(0x100000 + (i + 1) * 64);
+    memory.add_value({0x100000 + i * 64}, value);
+  }
+  auto map = Rendezvous(kDebug).read(memory);
+  ASSERT_TRUE(map.has_value());
+  EXPECT_TRUE(map->truncated);
+  EXPECT_EQ(map->entries.size(), kMaxNames / kMaxNameLength);
+}
+
 }  // namespace
 }  // namespace rtrace::loader

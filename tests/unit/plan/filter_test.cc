@@ -295,5 +295,14 @@ TEST(ObjectNames, AreSonameBasenameAndStems) {
   EXPECT_THAT(library("/x/libz.so.1 (deleted)", "").all(), ElementsAre("libz.so.1", "libz"));
 }
 
+TEST(Filter, AMessageAboutARegularExpressionHoldsNoControlCharacters) {
+  try {
+    Filter::of_library("/\033[2J[/");
+    FAIL() << "accepted";
+  } catch (const FilterError& error) {
+    EXPECT_EQ(std::string(error.what()).find('\033'), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace rtrace::plan

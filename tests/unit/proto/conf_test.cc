@@ -221,5 +221,31 @@ TEST(Conf, HugeArrayHasNoWrappedSize) {
   EXPECT_EQ(parse_type("array(long, 0x2000000000000001)", TypeScope())->size, 0U);
 }
 
+TEST(Conf, TypedefsThatDoubleAreRefusedBeforeAnyoneWalksThem) {
+  std::string text = "typedef t0 = struct(int, int);\n";
+  for (int i = 0; i < 50; ++i) text += fmt::format("typedef t{} = struct(t{}, t{});\n", i + 1, i, i);
+  Diagnostics diagnostics;
+  const ParsedFile file = parse_conf(text + "int f(t10*)\nint g(t50*)\n", "t", {}, diagnostics);
+  EXPECT_TRUE(file.functions.contains("f"));
+  EXPECT_FALSE(file.functions.contains("g"));
+  EXPECT_THAT(diagnostics, testing::Contains(testing::HasSubstr("a type of more than 65536 parts")));
+}
+
+TEST(Conf, TypedefsThatNestAreRefusedAtTheSameDepthAsOneLine) {
+  std::string text = "typedef t0 = struct(int);\n";
+  for (int i = 0; i < 100; ++i) text += fmt::format("typedef t{} = struct(t{});\n", i + 1, i);
+  Diagnostics diagnostics;
+  parse_conf(text, "t", {}, diagnostics);
+  EXPECT_THAT(diagnostics, testing::Contains(testing::HasSubstr("types nested deeper than 64")));
+}
+
+TEST(Conf, SumsOfHugeMembersDoNotWrap) {
+  auto type =
+      parse_type("struct(array(char, 0x700000000000), array(char, 0x700000000000), int)", TypeScope());
+  ASSERT_EQ(type->members.size(), 3U);
+  EXPECT_LE(type->members[0].offset, type->members[1].offset);
+  EXPECT_LE(type->members[1].offset, type->members[2].offset);
+}
+
 }  // namespace
 }  // namespace rtrace::proto

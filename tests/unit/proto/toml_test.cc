@@ -81,5 +81,28 @@ TEST(Toml, TypesThatReferToEachOtherResolve) {
   EXPECT_EQ(resolve(b->members[0].type->inner), file.scope->types.at("a"));
 }
 
+// Each of these ran into an assertion or undefined behaviour of toml++ 3.3.
+TEST(Toml, CharactersThatNoKeyBeginsWithAreASyntaxError) {
+  EXPECT_THAT(outcome("[\v functions]\nf = \"int()\""), testing::HasSubstr("expected TOML"));
+  EXPECT_THAT(outcome("[.]\nf = 1"), testing::HasSubstr("expected TOML"));
+  EXPECT_EQ(outcome("[functions]\nf = \"int(int)\"\n\310\264;Y = 1\ng = \"int()\""),
+            "int f(int)\nt.toml:3: a character that is not ASCII outside of strings, expected TOML; the rest "
+            "of the "
+            "file is skipped");
+}
+
+TEST(Toml, CharactersOfAllLanguagesMayStandInStringsAndComments) {
+  EXPECT_EQ(
+      outcome(
+          "# \310\264\n[functions] # '\n'\310\264' = \"\"\"int(int)\"\"\" # \"\n\"\\\"\310\264\" = 'int()'"),
+      "int \"\310\264()\nint \310\264(int)");
+}
+
+TEST(Toml, ALongChainOfTypesIsRefused) {
+  std::string text = "[types]\n";
+  for (int i = 0; i < 20000; ++i) text += fmt::format("t{} = \"t{}*\"\n", i, i + 1);
+  EXPECT_THAT(outcome(text + "t20000 = \"int\""), testing::HasSubstr("types nested deeper than 64"));
+}
+
 }  // namespace
 }  // namespace rtrace::proto

@@ -31,7 +31,11 @@ target_compile_options(rtrace_options INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread>)
-if(RTRACE_SANITIZE)
+if(RTRACE_FUZZ)
+  target_compile_options(rtrace_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+    -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(rtrace_options INTERFACE -fsanitize=address,undefined)
+elseif(RTRACE_SANITIZE)
   target_compile_options(rtrace_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
   target_link_options(rtrace_options INTERFACE -fsanitize=address,undefined)

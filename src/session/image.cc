@@ -137,6 +137,7 @@ void Image::read_ahead() {
   if (!rendezvous_) return;
   auto map = rendezvous_->read(space_->memory());
   if (!map) return;
+  maps_ = tracee::read_maps(pid_);
   for (const auto& entry : map->entries) load(entry);
   adopt(*map);
   // Fills the caches of the files; the plan is made again when the process is held.
@@ -191,11 +192,8 @@ std::optional<elf::LoadedObject> Image::load(const loader::LinkMapEntry& entry) 
     return loaded_[key] = objects_[0];
   }
   const auto* mapping = first_mapping_of(maps_, entry.dynamic);
-  if (mapping == nullptr) {
-    maps_ = tracee::read_maps(pid_);
-    mapping = first_mapping_of(maps_, entry.dynamic);
-  }
-  if (mapping == nullptr) return std::nullopt;  // the vdso
+  // The vdso, an entry that somebody made up, or an object that was found wanting before.
+  if (mapping == nullptr || left_out_.contains(key)) return std::nullopt;
   elf::LoadedObject object;
   object.id = new_object_id();
   object.path = mapping->path;
@@ -203,6 +201,7 @@ std::optional<elf::LoadedObject> Image::load(const loader::LinkMapEntry& entry) 
   try {
     take_object(object, {*mapping, entry.bias, std::nullopt});
   } catch (const Error& error) {
+    left_out_.insert(key);
     services_.reporter.say(fmt::format("{} is left out: {}", object.path, error.what()));
     return std::nullopt;
   }
@@ -225,10 +224,7 @@ void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
 void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
   if (!rendezvous_) find_rendezvous();
   auto map = rendezvous_ ? rendezvous_->read(space_->memory()) : std::nullopt;
-  if (!map) {
-    if (!relocated_once_ && interpreter_.file == nullptr) begin(who, need_stopped);
-    return;
-  }
+  if (!map) return without_link_map(moment, who, need_stopped);
   if (map->state != loader::LinkState::consistent && moment == Moment::hook) return;
   if (map->truncated)
     services_.reporter.say(
@@ -246,10 +242,30 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
     services_.reporter.take(who, timestamp(), decode::Loaded{object.path, object.bias.value});
   link_map_ = std::move(*map);
   const auto relocated = std::exchange(relocated_once_, true) ? plan::Relocated::no : plan::Relocated::yes;
-  if (auto hook = rendezvous_->breakpoint(space_->memory()); hook && space_->find(*hook) == nullptr)
-    watch_hook(*hook, need_stopped);
+  if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
   if (!added.empty()) arm(added, relocated, need_stopped);
   report_lost_probes();
+}
+
+// What the program has made of r_brk is no matter where the dynamic linker itself names the function; an int3
+// in the middle of an instruction would be harm.
+std::optional<VirtAddr> Image::hook() const {
+  if (interpreter_.file != nullptr)
+    if (auto symbol = interpreter_.file->find_symbol("_dl_debug_state")) return interpreter_.at(*symbol);
+  return rendezvous_ ? rendezvous_->breakpoint(space_->memory()) : std::nullopt;
+}
+
+// A static program; one whose dynamic linker has not begun; or one that has overwritten r_debug.
+void Image::without_link_map(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
+  if (interpreter_.file == nullptr) {
+    if (!relocated_once_) begin(who, need_stopped);
+    return;
+  }
+  if (moment != Moment::attach) return;
+  services_.reporter.say(fmt::format(
+      "the link map of process {} cannot be read: for now only the main program is traced", pid_));
+  if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
+  arm({objects_[0]}, plan::Relocated::yes, need_stopped);
 }
 
 // The objects in the link map's order, for that is the order in which names are bound.

@@ -109,6 +109,8 @@ class Image {
   // Finds the object's file and bias; throws Error where there is neither file nor readable memory.
   void take_object(elf::LoadedObject& object, const ObjectCache::Place& place);
   void find_rendezvous();
+  std::optional<VirtAddr> hook() const;
+  void without_link_map(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
   void unload(const loader::LinkMapEntry& entry, event::TraceeId who);
@@ -144,6 +146,7 @@ class Image {
   bool relocated_once_ = false;  // the dynamic linker has finished start-up
   std::string no_injection_;     // why nothing may be mapped into the process; empty where it may
   std::unordered_map<std::string, elf::LoadedObject> loaded_;  // by link map entry, to be unloaded by it
+  std::set<std::string> left_out_;                             // keys of entries whose objects cannot be used
   struct Armed {
     elf::ObjectId object{};
     VirtAddr address;

@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "rtrace/base/text.h"
 #include "rtrace/sink/summary_sink.h"
 #include "rtrace/sink/text_sink.h"
 
@@ -42,7 +43,10 @@ void Reporter::take(const decode::Record& record) {
 // Where both go to stderr an open call is closed first.
 void Reporter::say(const std::string& line) {
   if (options_.output.empty()) finish();
-  writer_.notice("rtrace: " + line + "\n");
+  // Names of processes, objects and symbols are the tracee's choice.
+  std::string shown = "rtrace: ";
+  append_printable(shown, line, options_.text.render.utf8);
+  writer_.notice(shown + "\n");
 }
 
 void Reporter::notice(const std::string& line) {

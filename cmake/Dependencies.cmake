@@ -18,6 +18,10 @@ endif()
 add_library(rtrace_dep_capstone INTERFACE)
 target_link_libraries(rtrace_dep_capstone INTERFACE ${RTRACE_CAPSTONE})
 
+# The demangler whose output can be bounded; libstdc++.so keeps it to itself.
+add_library(rtrace_dep_demangler INTERFACE)
+target_link_libraries(rtrace_dep_demangler INTERFACE supc++)
+
 add_library(rtrace_dep_toml INTERFACE)
 target_include_directories(rtrace_dep_toml SYSTEM INTERFACE ${RTRACE_TOMLPP_INCLUDE})
 

@@ -159,7 +159,8 @@ void Image::explain(const std::string& line) {
 
 void Image::refuse(const plan::ProbePoint& point, const std::string& reason) {
   for (plan::RequestIndex request : point.requests) {
-    services_.registry.declined({point.name, point.library, reason, false, request});
+    services_.registry.declined(
+        {.name = point.name, .object = point.library, .reason = reason, .request = request});
     explain(fmt::format("{}: {} in {} at {}: declined: {}", services_.options.requests.all[request].text,
                         point.name, point.library.empty() ? "the main program" : point.library, point.address,
                         reason));

@@ -48,8 +48,8 @@ struct Decline {
   std::string object;
   std::string reason;
   bool pending = false;  // may be resolved later (an IFUNC that nobody has bound yet)
-  VirtAddr resolver{};   // of that IFUNC; 0 where it is not that
   RequestIndex request{};
+  VirtAddr resolver{};  // of that IFUNC; 0 where it is not that
 };
 
 struct Plan {

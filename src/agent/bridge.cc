@@ -55,6 +55,12 @@ bool is_int3(uint64_t address) {
   return *reinterpret_cast<const volatile uint8_t*>(address) == kInt3;
 }
 
+// A step that the tracer did not live to see the end of: the thread's own mask is still owed.
+bool was_stepped(const siginfo_t* info) {
+  return info->si_code == TRAP_TRACE && rtrace_blob.masked_thread != 0 &&
+         rtrace_blob.masked_thread == system_call(__NR_gettid);
+}
+
 void take_default_action() {
   const uint64_t standard[4] = {};
   system_call(__NR_rt_sigaction, SIGTRAP, reinterpret_cast<uint64_t>(standard), 0, kMaskSize);
@@ -63,7 +69,12 @@ void take_default_action() {
 }  // namespace
 
 extern "C" __attribute__((visibility("hidden"))) void rtrace_bridge(int, const siginfo_t* info, void* frame) {
-  auto& rip = static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP];
+  auto* context = static_cast<ucontext_t*>(frame);
+  if (was_stepped(info)) {
+    *reinterpret_cast<uint64_t*>(&context->uc_sigmask) = rtrace_blob.own_mask;
+    return;
+  }
+  auto& rip = context->uc_mcontext.gregs[REG_RIP];
   const auto site = static_cast<uint64_t>(rip) - 1;
   // force_sig(SIGTRAP) of an int3 (kernel: arch/x86/kernel/traps.c, do_int3_user).
   if (info->si_code == SI_KERNEL) {

@@ -48,6 +48,7 @@ class Repair {
   bool walk_out(HaltedProcess& halted, pid_t tid);
   Step next_step(const arch::Regs& regs) const;
   void give_masks_back();
+  void note_mask(pid_t tid, uint64_t own_mask) const;
   size_t put_back(bool only_int3s);
   void take_out(HaltedProcess& halted);
   bool stack_leads_to_us(pid_t tid) const;
@@ -104,6 +105,7 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
       own_mask.reset();
     } else if (!own_mask) {
       own_mask = *mask;
+      note_mask(tid, *mask);
       (void)tracee::set_signal_mask(tid, ~kFaults);
     }
     const auto event =
@@ -117,14 +119,28 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
     break;
   }
   if (own_mask) (void)tracee::set_signal_mask(tid, *own_mask);
+  note_mask(0, 0);
   return out;
+}
+
+// For the handler, and for whoever comes after us if we die too.
+void Repair::note_mask(pid_t tid, uint64_t own_mask) const {
+  const int64_t thread = tid;
+  for (const auto& blob : remains_.blobs) {
+    (void)memory_.write(blob.address + offsetof(agent::Blob, own_mask),
+                        std::as_bytes(std::span(&own_mask, 1)));
+    (void)memory_.write(blob.address + offsetof(agent::Blob, masked_thread),
+                        std::as_bytes(std::span(&thread, 1)));
+  }
 }
 
 // A thread whose signals a tracer held back when it died.
 void Repair::give_masks_back() {
-  for (const auto& blob : remains_.blobs)
-    if (blob.head.masked_thread != 0)
-      (void)tracee::set_signal_mask(static_cast<pid_t>(blob.head.masked_thread), blob.head.own_mask);
+  for (const auto& blob : remains_.blobs) {
+    const auto tid = static_cast<pid_t>(blob.head.masked_thread);
+    const auto mask = tid != 0 ? tracee::signal_mask(tid) : std::nullopt;
+    if (mask == (blob.head.own_mask | ~kFaults)) (void)tracee::set_signal_mask(tid, blob.head.own_mask);
+  }
 }
 
 size_t Repair::put_back(bool only_int3s) {

@@ -191,7 +191,9 @@ static void give_mask_back(pid_t tid, uint64_t mask, Image& image) {
 bool Engine::finish_copy(Task& task, Image& image) {
   const pid_t tid = task.id.tid;
   // A step's SIGTRAP would cost a program its own disposition of it, and a system call may take for ever.
-  if (task.process->trap.kind != TrapDisposition::Kind::standard || image.stands_at_syscall(tid))
+  // If we die in the middle the step's SIGTRAP is the handler's to swallow.
+  if (task.process->trap.kind != TrapDisposition::Kind::standard || !image.survival().stands() ||
+      image.stands_at_syscall(tid))
     return false;
   const auto mask = tracee::signal_mask(tid);
   if (!mask || tracee::consume(tid, tracee::Block::no) == std::nullopt) return false;

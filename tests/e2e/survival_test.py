@@ -232,7 +232,8 @@ class Survival(unittest.TestCase):
                     rtrace.process.send_signal(signal.SIGINT)
                 rtrace.process.wait(harness.PATIENCE)
             except harness.Failure as failure:  # it died before it was ready
-                self.assertIn("was never ready", str(failure))
+                if "was never ready" not in str(failure):
+                    raise
             if both:
                 self.bridges_until_repaired(what)
                 tally["both, " + moment] += 1
@@ -249,8 +250,7 @@ class Survival(unittest.TestCase):
             most = {"stop-all": 1, "detach": 1, "remote-call": 3, "byte-write": 12}.get(moment, 2000)
             for number in range(FORCED):
                 for both in (False, True):
-                    with self.subTest(moment=moment, both=both, number=number):
-                        self.force(moment, random.randint(1, most), both)
+                    self.force(moment, random.randint(1, most), both)
         self.assertEqual(self.target.end(), 0)
 
     @classmethod

@@ -6,9 +6,9 @@
 #include <cerrno>
 
 #include "engine_core.h"
-#include "permission.h"
 #include "rtrace/base/log.h"
 #include "rtrace/mech/repair.h"
+#include "rtrace/session/permission.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -33,7 +33,7 @@ void Engine::attach_all() {
 }
 
 bool Engine::attach(pid_t pid) {
-  if (const std::string reason = why_not_attachable(pid); !reason.empty()) {
+  if (const std::string reason = why_not_attachable(pid, standing_of(pid)); !reason.empty()) {
     reporter_.say(fmt::format("cannot attach to {}: {}", pid, reason));
     return false;
   }
@@ -51,7 +51,7 @@ bool Engine::attach(pid_t pid) {
   process.attached = true;
   process.trap = read_trap_disposition(pid);
   if (const int error_number = seize_all(process)) {
-    reporter_.say(fmt::format("cannot attach to {}: {}", pid, why_seize_failed(pid, error_number)));
+    reporter_.say(fmt::format("cannot attach to {}: {}", pid, why_seize_failed(standing_of(pid), error_number)));
     detach({pid});
     return false;
   }

@@ -1,5 +1,7 @@
-#include "permission.h"
+#include "rtrace/session/permission.h"
 
+#include <linux/capability.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -7,10 +9,11 @@
 
 #include "rtrace/base/error.h"
 #include "rtrace/base/text.h"
-#include "rtrace/tracee/proc_fs.h"
 
 namespace rtrace::session {
 namespace {
+
+constexpr uint64_t kMayTraceAll = uint64_t{1} << CAP_SYS_PTRACE;
 
 // Documentation/admin-guide/LSM/Yama.rst; absent where Yama is not in the kernel.
 std::string yama_scope() {
@@ -19,43 +22,104 @@ std::string yama_scope() {
   return scope;
 }
 
-}  // namespace
+// proc(5): the files of a process that is not dumpable belong to root. Of root's own processes nothing can be
+// told.
+bool is_dumpable(pid_t pid, const tracee::StatusFields& status) {
+  struct stat info {};
+  return stat(fmt::format("/proc/{}/status", pid).c_str(), &info) != 0 || info.st_uid == status.effective_uid;
+}
 
-std::string why_not_attachable(pid_t pid) {
-  const auto status = tracee::read_status(pid);
-  if (!status) return "no such process";
-  if (status->tgid != pid) return fmt::format("it is a thread of process {}; attach to that", status->tgid);
-  if (pid == getpid() || pid == getppid()) return "that is rtrace itself";
-  if (status->state == 'Z' || status->state == 'X')
-    return "it is a zombie: it has ended, and its parent has not collected it";
-  if (status->kernel_thread) return "it is a kernel thread";
-  if (status->tracer != 0)
-    return fmt::format("process {} ({}) is tracing it already; end that first", status->tracer,
-                       tracee::read_comm(status->tracer));
+void find_tracer(pid_t pid, Standing& standing) {
+  for (pid_t tid : tracee::read_tasks(pid)) {
+    const auto status = tracee::read_status(tid);
+    if (!status || status->tracer == 0 || status->tracer == getpid()) continue;
+    standing.thread = tid;
+    standing.tracer = status->tracer;
+    standing.tracer_name = tracee::read_comm(status->tracer);
+    return;
+  }
+}
+
+std::string already_traced(const Standing& standing) {
+  const bool one_thread = standing.process && standing.thread != standing.process->tgid;
+  return fmt::format("process {} ({}) is tracing {} already; end that first", standing.tracer,
+                     standing.tracer_name,
+                     one_thread ? fmt::format("its thread {}", standing.thread) : std::string("it"));
+}
+
+std::string refused_by_yama(const std::string& scope) {
+  const std::string limit = scope == "1"   ? "a process's own descendants to be traced"
+                            : scope == "2" ? "only processes with CAP_SYS_PTRACE to trace"
+                                           : "nobody to trace, until the next boot";
+  const std::string fix =
+      scope == "3" ? "" : "; run rtrace as root, or lift it: sysctl kernel.yama.ptrace_scope=0";
+  return fmt::format("kernel.yama.ptrace_scope is {}, which allows {}{}", scope, limit, fix);
+}
+
+// What makes CAP_SYS_PTRACE necessary (ptrace(2), "Ptrace access mode checking"); empty where nothing does.
+std::string needs_capability(const Standing& standing) {
+  const tracee::StatusFields& process = *standing.process;
+  if (process.uid != standing.us.uid)
+    return fmt::format("it belongs to uid {}, rtrace runs as uid {}", process.uid, standing.us.uid);
+  if (process.effective_uid != standing.us.uid || process.saved_uid != standing.us.uid)
+    return fmt::format("it is a set-user-id program: it acts as uid {}, rtrace runs as uid {}",
+                       process.effective_uid, standing.us.uid);
+  if (!standing.dumpable)
+    return "it is not dumpable: it changed its user or its capabilities, its file cannot be read, or it asked "
+           "for that by prctl(PR_SET_DUMPABLE)";
+  if ((process.permitted & ~standing.us.permitted) != 0) return "it has capabilities that rtrace has not";
   return {};
 }
 
-std::string why_seize_failed(pid_t pid, int error_number) {
-  if (error_number == ESRCH) return "it has ended";
-  const auto status = tracee::read_status(pid);
-  if (error_number != EPERM || !status) return strerror(error_number);
-  if (status->tracer != 0)
-    return fmt::format("process {} ({}) is tracing it already; end that first", status->tracer,
-                       tracee::read_comm(status->tracer));
-  const uid_t self = geteuid();
-  if (self != 0 && status->uid != self)
-    return fmt::format("it belongs to uid {}, rtrace runs as uid {}; run rtrace as that user or as root",
-                       status->uid, self);
-  if (const std::string scope = yama_scope(); self != 0 && !scope.empty() && scope != "0")
-    return fmt::format(
-        "kernel.yama.ptrace_scope is {}, which allows only {}; run rtrace as root, or set it to 0: sysctl "
-        "kernel.yama.ptrace_scope=0",
-        scope,
-        scope == "1"   ? "children of the tracer"
-        : scope == "2" ? "processes with CAP_SYS_PTRACE"
-                       : "nobody, until the next boot");
-  if (self != 0) return "it is not dumpable (it changed its user, or asked for that); run rtrace as root";
-  return "CAP_SYS_PTRACE is missing; give rtrace that capability (in a container: --cap-add=SYS_PTRACE)";
+std::string refused(const Standing& standing) {
+  if (standing.tracer != 0) return already_traced(standing);
+  if (standing.yama_scope == "3") return refused_by_yama("3");
+  if ((standing.us.effective & kMayTraceAll) != 0)
+    return "the kernel does not permit it, though rtrace has CAP_SYS_PTRACE: another tracer may have held it "
+           "for a moment (try again), it may live in a user namespace outside ours, or a security module "
+           "(SELinux, AppArmor) forbids it";
+  if (const std::string reason = needs_capability(standing); !reason.empty()) {
+    if (standing.us.uid == 0)
+      return reason +
+             ", and CAP_SYS_PTRACE is missing; give rtrace that capability (in a container: "
+             "--cap-add=SYS_PTRACE)";
+    const bool of_other_user = standing.process->uid != standing.us.uid;
+    return reason + (of_other_user ? "; run rtrace as that user or as root" : "; run rtrace as root");
+  }
+  if (!standing.yama_scope.empty() && standing.yama_scope != "0") return refused_by_yama(standing.yama_scope);
+  return "the kernel does not permit it: another tracer may have held it for a moment (try again), or a "
+         "security module (SELinux, AppArmor) or a seccomp filter forbids it";
+}
+
+}  // namespace
+
+Standing standing_of(pid_t pid) {
+  Standing standing;
+  standing.process = tracee::read_status(pid);
+  standing.yama_scope = yama_scope();
+  standing.ourselves = pid == getpid() || pid == getppid();
+  standing.us = tracee::read_status(getpid()).value_or(tracee::StatusFields{});
+  if (!standing.process) return standing;
+  standing.dumpable = is_dumpable(pid, *standing.process);
+  find_tracer(pid, standing);
+  return standing;
+}
+
+std::string why_not_attachable(pid_t pid, const Standing& standing) {
+  if (!standing.process) return "no such process";
+  const tracee::StatusFields& process = *standing.process;
+  if (process.tgid != pid) return fmt::format("it is a thread of process {0}; attach to {0}", process.tgid);
+  if (standing.ourselves) return "that is rtrace itself";
+  if (process.state == 'Z' || process.state == 'X')
+    return "it is a zombie: it has ended, and its parent has not collected it";
+  if (process.kernel_thread) return "it is a kernel thread";
+  if (standing.tracer != 0) return already_traced(standing);
+  return {};
+}
+
+std::string why_seize_failed(const Standing& standing, int error_number) {
+  if (error_number == ESRCH || !standing.process) return "it has ended";
+  return error_number == EPERM ? refused(standing) : strerror(error_number);
 }
 
 }  // namespace rtrace::session

@@ -62,7 +62,13 @@ void parse_status_line(std::string_view key, std::string_view rest, StatusFields
   if (key == "Tgid") parse_int(value, status.tgid, 10);
   if (key == "PPid") parse_int(value, status.parent, 10);
   if (key == "TracerPid") parse_int(value, status.tracer, 10);
-  if (key == "Uid") parse_int(value, status.uid, 10);
+  if (key == "Uid") {
+    parse_int(value, status.uid, 10);
+    parse_int(next_word(rest), status.effective_uid, 10);
+    parse_int(next_word(rest), status.saved_uid, 10);
+  }
+  if (key == "CapPrm") parse_int(value, status.permitted, 16);
+  if (key == "CapEff") parse_int(value, status.effective, 16);
   if (key == "Seccomp") parse_int(value, status.seccomp, 10);
   if (key == "SigPnd") parse_int(value, status.pending, 16);
   if (key == "ShdPnd") parse_int(value, status.shared_pending, 16);

@@ -39,9 +39,10 @@ struct StatusFields {
   std::string name;
   char state = '?';  // R S D T t Z X
   pid_t tgid = 0, parent = 0, tracer = 0;
-  uid_t uid = 0;
-  int seccomp = 0;             // 0 none, 1 strict, 2 filter
-  bool kernel_thread = false;  // no VmSize line, and not a zombie
+  uid_t uid = 0, effective_uid = 0, saved_uid = 0;
+  uint64_t permitted = 0, effective = 0;  // CapPrm CapEff
+  int seccomp = 0;                        // 0 none, 1 strict, 2 filter
+  bool kernel_thread = false;             // no VmSize line, and not a zombie
   uint64_t pending = 0, shared_pending = 0, blocked = 0, ignored = 0,
            caught = 0;  // SigPnd ShdPnd SigBlk SigIgn SigCgt
 };

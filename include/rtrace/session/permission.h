@@ -1,0 +1,33 @@
+// Why a process cannot be traced, with the fix.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rtrace/tracee/proc_fs.h"
+
+namespace rtrace::session {
+
+// What stands between us and a process: facts only, so that the words for them are a pure function.
+struct Standing {
+  std::optional<tracee::StatusFields> process;  // nullopt where there is none
+  bool ourselves = false;                       // engine or front end
+  pid_t thread = 0;                             // whose tracer it is: a tracer may hold one thread only
+  pid_t tracer = 0;                             // 0: none, or ourselves
+  std::string tracer_name;
+  bool dumpable = true;
+  std::string yama_scope;   // empty where Yama is not in the kernel
+  tracee::StatusFields us;  // uid and capabilities
+};
+
+Standing standing_of(pid_t pid);
+
+// What can be said before trying; empty where nothing stands against it.
+std::string why_not_attachable(pid_t pid, const Standing& standing);
+// After PTRACE_SEIZE has failed with this errno.
+std::string why_seize_failed(const Standing& standing, int error_number);
+
+}  // namespace rtrace::session

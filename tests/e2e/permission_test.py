@@ -1,0 +1,199 @@
+#!/usr/bin/python3
+"""Processes that may not be traced: the cause and the fix are named, and the process is left alone."""
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import harness
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+WITHOUT_PTRACE = ["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", "--"]
+ROOT = os.geteuid() == 0
+HIDDEN = "import ctypes, sys\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nprint('pid', flush=True)\nsys.stdin.read()"
+
+
+def waits(prefix=()):
+    process = harness.Target([*prefix, harness.target("waits"), "3"])
+    process.expect("pid ")
+    return process
+
+
+def refused(test, pid, prefix=(), rtrace=None):
+    """What rtrace says of a process that it may not trace."""
+    done = subprocess.run([*prefix, rtrace or harness.RTRACE, "-q", "-x", "add", "-p", str(pid)], text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=harness.environment(), timeout=harness.PATIENCE, check=False)
+    test.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+    test.assertRegex(done.stderr, r"^rtrace: cannot attach to %d: " % pid)
+    test.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+    return done.stderr
+
+
+class OtherTracers(unittest.TestCase):
+    @contextlib.contextmanager
+    def holding(self, words, pid, tid=None):
+        tracer = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env=harness.environment())
+        try:
+            yield harness.wait_until(lambda: harness.tracer(tid or pid), "%s has attached" % words[0])
+        finally:
+            tracer.stdin.close()
+            tracer.terminate()
+            tracer.wait(harness.PATIENCE)
+
+    def test_strace_is_named_with_its_pid(self):
+        with waits() as process, self.holding(["strace", "-p", str(process.pid)], process.pid) as tracer:
+            self.assertIn("process %d (strace) is tracing it already" % tracer, refused(self, process.pid))
+
+    def test_gdb_is_named_with_its_pid(self):
+        words = ["gdb", "-q", "-nx", "-p"]
+        with waits() as process, self.holding(words + [str(process.pid)], process.pid) as tracer:
+            self.assertIn("process %d (gdb) is tracing it already" % tracer, refused(self, process.pid))
+
+    def test_a_tracer_of_one_thread_only_is_named_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with harness.Target([harness.target("busy"), os.path.join(folder, "board")]) as process:
+                process.expect("pid ")
+                thread = max(int(tid) for tid in os.listdir("/proc/%d/task" % process.pid))
+                words = ["strace", "-o", "/dev/null", "-p", str(thread)]
+                with self.holding(words, process.pid, thread) as tracer:
+                    said = refused(self, process.pid)
+                    self.assertIn("process %d (strace) is tracing its thread %d" % (tracer, thread), said)
+                    self.assertEqual(harness.tracer(process.pid), 0)
+
+    def test_of_two_that_race_one_traces_and_the_other_names_it(self):
+        with waits() as process:
+            for _ in range(10):
+                both = []
+                for _ in range(2):
+                    ready, theirs = os.pipe()
+                    both.append((ready, subprocess.Popen(
+                        [harness.RTRACE, "--ready-fd=%d" % theirs, "-o", "/dev/null", "-x", "add", "-p",
+                         str(process.pid)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[theirs],
+                        env=harness.environment(), text=True)))
+                    os.close(theirs)
+                armed = [os.read(ready, 1) for ready, _ in both]
+                holder = harness.tracer(process.pid)
+                for (ready, one), is_armed in zip(both, armed):
+                    os.close(ready)
+                    if is_armed:
+                        one.send_signal(signal.SIGINT)
+                said = [one.communicate(timeout=harness.PATIENCE)[1] for _, one in both]
+                self.assertEqual(sorted(map(len, armed)), [0, 1], said)
+                winner = armed.index(max(armed))
+                self.assertEqual((both[winner][1].returncode, both[1 - winner][1].returncode), (0, 1), said)
+                self.assertIn("process %d (rtrace-engine) is tracing" % holder, said[1 - winner])
+                self.assertEqual(harness.altered_code(process.pid), [])
+            process.go()
+            process.expect("done")
+
+
+class Kinds(unittest.TestCase):
+    def test_rtrace_does_not_trace_itself(self):
+        done = subprocess.run(["/bin/sh", "-c", 'exec "$0" -x add -p $$', harness.RTRACE], text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=harness.environment(), timeout=harness.PATIENCE, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"cannot attach to \d+: that is rtrace itself")
+
+    def test_a_thread_is_not_a_process_and_the_process_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with harness.Target([harness.target("busy"), os.path.join(folder, "board")]) as process:
+                process.expect("pid ")
+                thread = max(int(tid) for tid in os.listdir("/proc/%d/task" % process.pid))
+                self.assertIn("thread of process %d" % process.pid, refused(self, thread))
+
+    def test_one_that_is_refused_does_not_keep_the_others_from_being_traced(self):
+        with waits() as process:
+            rtrace = harness.Attached(["-F", harness.CONF, "-x", "add", "-p", str(2 ** 22 - 1)], [process.pid])
+            process.go()
+            process.expect("done")
+            result = rtrace.stop()
+            self.assertEqual((result.status, result.trace.count("add@libfixture.so(")), (1, 3), result)
+            self.assertIn("no such process", result.stderr)
+
+
+@unittest.skipUnless(ROOT and shutil.which("setpriv"), "only root can be somebody else, by setpriv")
+class OtherUsers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # The build folder may be closed to others.
+        cls.folder = tempfile.TemporaryDirectory()
+        os.chmod(cls.folder.name, 0o755)
+        for path in (harness.RTRACE, harness.target("waits"), harness.target("libfixture.so")):
+            shutil.copy(path, cls.folder.name)
+        cls.rtrace = os.path.join(cls.folder.name, os.path.basename(harness.RTRACE))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def nobody(self, words):
+        process = harness.Target([*NOBODY, *words])
+        process.expect("pid")
+        return process
+
+    def nobodys_waits(self):
+        return self.nobody(["/usr/bin/env", "LD_LIBRARY_PATH=" + self.folder.name,
+                            os.path.join(self.folder.name, "waits"), "3"])
+
+    def test_a_process_of_another_user(self):
+        with waits() as process:
+            said = refused(self, process.pid, NOBODY, self.rtrace)
+            self.assertRegex(said, r"it belongs to uid 0, rtrace runs as uid 65534; run rtrace as that user or as root")
+
+    def test_a_process_that_is_not_dumpable(self):
+        with self.nobody(["/usr/bin/python3", "-c", HIDDEN]) as process:
+            said = refused(self, process.pid, NOBODY, self.rtrace)
+            self.assertRegex(said, r"not dumpable.*run rtrace as root")
+
+    def test_root_without_the_capability(self):
+        with waits() as process:
+            said = refused(self, process.pid, WITHOUT_PTRACE)
+            self.assertRegex(said, r"capabilities that rtrace has not, and CAP_SYS_PTRACE is missing; give rtrace")
+        with self.nobodys_waits() as process:
+            said = refused(self, process.pid, WITHOUT_PTRACE)
+            self.assertRegex(said, r"belongs to uid 65534.*CAP_SYS_PTRACE is missing")
+
+    def test_what_is_a_user_s_own_is_traced_by_that_user(self):
+        with self.nobodys_waits() as process:
+            with tempfile.TemporaryDirectory() as folder:
+                os.chmod(folder, 0o777)
+                output = os.path.join(folder, "trace")
+                rtrace = subprocess.Popen([*NOBODY, self.rtrace, "-o", output, "-x", "add", "-p", str(process.pid)],
+                                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=harness.environment(),
+                                          text=True)
+                try:
+                    self.assertRegex(rtrace.stderr.readline(), "attached to %d" % process.pid)
+                    process.go()
+                    process.expect("done")
+                finally:
+                    rtrace.send_signal(signal.SIGINT)
+                    said = rtrace.communicate(timeout=harness.PATIENCE)[1]
+                self.assertEqual(rtrace.returncode, 0, said)
+                self.assertEqual(harness.read_text(output).count("add@libfixture.so("), 3, said)
+
+    def test_root_traces_what_is_not_dumpable(self):
+        with self.nobody(["/usr/bin/python3", "-c", HIDDEN]) as process:
+            result = harness.Attached(["-x", "getppid"], [process.pid]).stop()
+            self.assertEqual(result.status, 0, result)
+            self.assertRegex(result.stderr, r"attached to %d" % process.pid)
+
+
+def yama():
+    return harness.read_text("/proc/sys/kernel/yama/ptrace_scope").strip()
+
+
+@unittest.skipUnless(yama() in ("1", "2", "3") and (not ROOT or yama() == "3"), "Yama does not stand in the way here")
+class Yama(unittest.TestCase):
+    def test_the_value_is_named(self):
+        with waits() as process:
+            self.assertIn("kernel.yama.ptrace_scope is " + yama(), refused(self, process.pid))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -87,7 +87,7 @@ bool Engine::should_end() const {
 void Engine::run() {
   attach_all();
   if (!options_.command.empty() && !launch()) detach_all();
-  if (options_.command.empty()) tell_ready();
+  if (options_.command.empty() && !processes_.empty()) tell_ready();
   while (!tasks_.empty() || !births_.empty()) {
     if (kicked != 0 || reporter_.reader_gone()) {
       kicked = 0;

@@ -180,6 +180,8 @@ class Target:
         if self.process.poll() is None:
             self.process.kill()
             self.process.communicate()
+        for stream in (self.process.stdin, self.process.stdout):
+            stream.close()
 
     def __enter__(self):
         return self

@@ -1,6 +1,9 @@
 /* children WAY: calls add(1, 1), makes a child that calls add(2, 2) and ends with status 7, checks that, and
-   calls add(3, 3). WAY: fork, vfork, forkexec, spawn; "exec" becomes the leaf itself; "leaf" is the child's
-   program. */
+   calls add(3, 3). WAY: fork, vfork, forkexec, spawn, clone (memory of its own), clonevm (the parent's
+   memory, while the parent runs on); "exec" becomes the leaf itself; "leaf" is the child's program. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -13,6 +16,13 @@ extern char** environ;
 static int leaf(void) {
   return add(2, 2) == 4 ? 7 : 8;
 }
+
+static int in_clone(void* unused) {
+  (void)unused;
+  return leaf();
+}
+
+static char stack[65536] __attribute__((aligned(16)));
 
 static pid_t child(const char* way, char* self) {
   char* words[] = {self, "leaf", NULL};
@@ -28,6 +38,10 @@ static pid_t child(const char* way, char* self) {
     if (pid == 0) execv(self, words), _exit(9);
   } else if (strcmp(way, "spawn") == 0) {
     if (posix_spawn(&pid, self, NULL, NULL, words, environ) != 0) return -1;
+  } else if (strcmp(way, "clone") == 0) {
+    pid = clone(in_clone, stack + sizeof stack, SIGCHLD, NULL);
+  } else if (strcmp(way, "clonevm") == 0) {
+    pid = clone(in_clone, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
   }
   return pid;
 }

@@ -1,9 +1,11 @@
-/* sigtrap WAY COUNT: what the program itself does with SIGTRAP stays as it is while add is called COUNT
-   times. WAY: handler (it must run for the program's own traps and no others), ignored, blocked, default. */
+/* sigtrap WAY COUNT [later]: what the program itself does with SIGTRAP stays as it is while add is called
+   COUNT times. WAY: handler (it must run for the program's own traps and no others), ignored, blocked,
+   default. "later": prints "pid N", and waits for a line on standard input first. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fixture.h"
 
@@ -20,10 +22,19 @@ static int is_blocked(void) {
   return sigismember(&now, SIGTRAP);
 }
 
+static void wait_for_a_line(void) {
+  char byte = 0;
+  printf("pid %d\n", (int)getpid());
+  fflush(stdout);
+  while (byte != '\n' && read(0, &byte, 1) == 1) {
+  }
+}
+
 int main(int argc, char** argv) {
-  if (argc != 3) return 99;
+  if (argc < 3) return 99;
   const char* way = argv[1];
   int count = atoi(argv[2]);
+  if (argc > 3) wait_for_a_line();
   struct sigaction action = {.sa_handler = SIG_DFL};
   if (strcmp(way, "handler") == 0) action.sa_handler = handler;
   if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;

@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+"""Moments at which a tracer and its tracee get in each other's way, each brought about on purpose."""
+import mmap
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+import harness
+
+ROUNDS = int(os.environ.get("RTRACE_ROUNDS", "15"))
+ADD = "add@libfixture.so("
+
+
+def attach(process, *options):
+    return harness.Attached(["-F", harness.CONF, *(options or ("-x", "add"))], [process.pid])
+
+
+class OwnInterruptions(unittest.TestCase):
+    def test_a_program_that_waits_for_its_own_eintr_gets_each_of_them(self):
+        """The signal that our interrupt overtakes must not be lost by the restart of the wait."""
+        with tempfile.TemporaryDirectory() as folder:
+            board = os.path.join(folder, "board")
+            with harness.Target([harness.target("witness"), "own", board]) as process:
+                process.expect("pid ")
+                with open(board, "r+b") as file:
+                    shared = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ)
+
+                def rounds():
+                    return struct.unpack_from("=q", shared)[0]
+
+                for _ in range(ROUNDS):
+                    rtrace = attach(process, "-b", "-x", "add")
+                    try:
+                        at = rounds()
+                        harness.wait_until(lambda: rounds() > at + 20, "the waiter gets on while traced", 20)
+                        self.assertEqual(rtrace.stop().status, 0)
+                    finally:
+                        rtrace.abandon()
+                    at = rounds()
+                    harness.wait_until(lambda: rounds() > at + 20, "the waiter gets on after the detach", 20)
+                process.go()
+                self.assertEqual(process.finish()[1], 0)
+
+
+class LateSigtrap(unittest.TestCase):
+    def check(self, way):
+        with harness.Target([harness.target("sigtrap"), way, "50", "later"]) as process:
+            process.expect("pid ")
+            rtrace = attach(process)
+            process.go()
+            status = process.finish()[1]
+            result = rtrace.end()
+            self.assertEqual((status, result.status, result.trace.count(ADD)), (0, 0, 50), result)
+            return result.trace.count("--- SIGTRAP")
+
+    def test_a_handler_set_after_the_attach_is_kept(self):
+        self.assertEqual(self.check("handler"), 100)
+
+    def test_sigtrap_ignored_after_the_attach_stays_ignored(self):
+        self.check("ignored")
+
+    def test_sigtrap_blocked_after_the_attach_stays_blocked(self):
+        self.assertEqual(self.check("blocked"), 0)
+
+
+class FaultingInstructions(unittest.TestCase):
+    """The displaced instruction itself faults; the handler goes by si_addr and rip, and must find its own."""
+    COUNT = 40
+
+    def check(self, way, function, call):
+        # At the entry and, beside it, after the return.
+        result = harness.run(["-b", "-x", function, "--", harness.target("faults"), way, str(self.COUNT)])
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(sum(line.startswith(call) for line in result.lines), self.COUNT, result)
+        return result
+
+    def test_a_handler_that_repairs_the_pointer_runs_the_instruction_again_and_that_is_no_new_call(self):
+        result = self.check("fix", "peek", "peek(")
+        self.assertEqual(result.trace.count("= 42"), self.COUNT, result)
+
+    def test_a_handler_that_steps_over_the_instruction(self):
+        result = self.check("skip", "peek", "peek(")
+        self.assertEqual(result.trace.count("= 42"), self.COUNT, result)
+
+    def test_a_handler_that_leaves_by_siglongjmp(self):
+        result = self.check("leave", "peek", "peek(")
+        self.assertEqual(result.trace.count("<no return ...>"), self.COUNT, result)
+
+    def test_a_division_by_zero(self):
+        self.check("divide", "quotient", "quotient(")
+
+    def test_an_invalid_instruction(self):
+        self.check("illegal", "invalid", "invalid(")
+
+
+class Vfork(unittest.TestCase):
+    """A vfork parent sleeps in state D: it stops for nobody until its child is gone."""
+
+    def test_attach_and_detach_do_not_wait_for_it_and_the_child_is_unharmed(self):
+        with harness.Target([harness.target("vforks")]) as process:
+            process.expect("child")
+            harness.wait_until(lambda: harness.state(process.pid) == "D", "the parent sleeps")
+            for _ in range(3):
+                begin = time.monotonic()
+                result = attach(process).stop()
+                self.assertEqual(result.status, 0, result)
+                self.assertLess(time.monotonic() - begin, 10)
+                self.assertEqual(harness.altered_code(process.pid), [])
+            process.go()
+            process.expect("collected")
+            process.go()
+            process.expect("done")
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+
+    def test_attached_while_it_sleeps_it_is_traced_once_it_wakes(self):
+        with harness.Target([harness.target("vforks")]) as process:
+            process.expect("child")
+            harness.wait_until(lambda: harness.state(process.pid) == "D", "the parent sleeps")
+            rtrace = attach(process)
+            process.go()
+            process.expect("collected")
+            for _ in range(3):
+                process.go()
+                process.expect("done")
+            result = rtrace.stop()
+            self.assertEqual((result.status, result.trace.count("add@libfixture.so(3, 3)")), (0, 3), result)
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+
+    def test_a_detach_while_the_child_of_a_traced_vfork_is_slow(self):
+        rtrace = subprocess.Popen([harness.RTRACE, "-x", "add", "-o", "/dev/null", "--", harness.target("vforks")],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+                                  env=harness.environment())
+        try:
+            pid = int(rtrace.stdout.readline().split()[1])
+            self.assertEqual(rtrace.stdout.readline(), "child\n")
+            harness.wait_until(lambda: harness.state(pid) == "D", "the parent sleeps")
+            rtrace.send_signal(signal.SIGTERM)
+            harness.wait_until(lambda: harness.tracer(pid) == 0 and harness.altered_code(pid) == [], "rtrace has let go")
+            rtrace.stdin.write("go\ngo\n")
+            self.assertEqual([rtrace.stdout.readline(), rtrace.stdout.readline()], ["collected\n", "done\n"])
+        finally:
+            rtrace.stdin.close()
+            rtrace.stdout.close()
+            rtrace.wait(harness.PATIENCE)
+
+
+class KillingFilter(unittest.TestCase):
+    """seccomp that kills on mmap, mprotect, rt_sigaction and the like."""
+
+    def check(self, later):
+        with harness.Target([harness.target("guarded")] + (["later"] if later else [])) as process:
+            process.expect("pid ")
+            if not later:
+                harness.wait_until(lambda: "Seccomp:\t2" in harness.read_text("/proc/%d/status" % process.pid),
+                                   "the filter is in force")
+            for _ in range(3):
+                rtrace = attach(process, "-x", "outer")
+                if later:
+                    process.go()
+                    process.expect("filtered")
+                    later = False
+                process.go()
+                process.expect("done")
+                result = rtrace.stop()
+                self.assertEqual(result.status, 0, result)
+                # Its first instruction can be emulated, so nothing has to be mapped for it.
+                self.assertEqual(result.trace.count("outer@libfixture.so(1"), 1, result)
+                self.assertEqual(harness.altered_code(process.pid), [])
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+            return result
+
+    def test_present_at_the_attach_nothing_is_injected_and_what_can_be_emulated_is_traced(self):
+        result = self.check(later=False)
+        self.assertRegex(result.stderr, r"seccomp filter")
+
+    def test_installed_while_attached(self):
+        self.check(later=True)
+
+    def test_a_function_that_would_need_a_copy_is_declined_with_the_reason(self):
+        with harness.Target([harness.target("guarded")]) as process:
+            process.expect("pid ")
+            rtrace = attach(process, "--explain", "-x", "add")
+            process.go()
+            process.expect("done")
+            result = rtrace.stop()
+            self.assertEqual((result.status, result.trace.count(ADD)), (0, 0), result)
+            self.assertRegex(result.stderr, r"add.*declined.*seccomp")
+
+
+class ChildrenOfEveryKind(unittest.TestCase):
+    def test_a_clone_without_exec_is_unharmed_with_memory_of_its_own_and_with_the_parent_s(self):
+        for way in ("clone", "clonevm"):
+            for options, calls in (([], 2), (["-f"], 3)):
+                with self.subTest(way=way, options=options):
+                    result = harness.run(options + ["-F", harness.CONF, "-x", "add", "--", harness.target("children"),
+                                                    way])
+                    self.assertEqual((result.status, result.trace.count(ADD)), (0, calls), result)
+
+    def test_what_posix_spawn_calls_in_the_child_may_be_traced_in_the_parent(self):
+        for options in ([], ["-f"]):
+            with self.subTest(options=options):
+                result = harness.run(options + ["-F", harness.CONF, "-x", "add", "-x", "execve+sigprocmask+close+_exit",
+                                                "--", harness.target("children"), "spawn"])
+                self.assertEqual((result.status, result.trace.count(ADD)), (0, 3 if options else 2), result)
+
+
+class Exec(unittest.TestCase):
+    """Of what kind the next program is, and which thread becomes it."""
+
+    def traced(self, how, *words, options=()):
+        return harness.run([*options, "-F", harness.CONF, "-x", "add", "--", harness.target("execs"), how, *words])
+
+    def test_a_thread_becomes_another_program_which_is_traced(self):
+        for options in ([], ["-f"]):
+            with self.subTest(options=options):
+                result = self.traced("thread", harness.target("children"), "leaf", options=options)
+                self.assertEqual((result.status, result.trace.count(ADD)), (7, 2), result)
+                self.assertIn("--- Called exec() ---", result.trace)
+
+    def test_a_program_becomes_a_static_one(self):
+        for how in ("self", "thread"):
+            for options in ([], ["-f"]):
+                with self.subTest(how=how, options=options):
+                    result = self.traced(how, harness.target("tiny64"), options=(*options, "-x", "tiny_work"))
+                    self.assertEqual(result.status, 7, result)
+                    self.assertRegex(result.trace, r"tiny_work\(5\b.*\) += 7\b")
+
+    def test_a_program_becomes_one_for_32_bits_which_runs_on_untraced_and_that_is_said(self):
+        for how in ("self", "thread"):
+            for options in ([], ["-f"]):
+                with self.subTest(how=how, options=options):
+                    result = self.traced(how, harness.target("tiny32"), options=options)
+                    self.assertEqual((result.status, result.trace.count(ADD)), (7, 1), result)
+                    self.assertRegex(result.stderr, r"tiny32.*untraced: .*32")
+
+    def test_a_child_of_any_kind_leaves_the_parent_traced(self):
+        for program in ("tiny32", "tiny64"):
+            for options in ([], ["-f"]):
+                with self.subTest(program=program, options=options):
+                    result = self.traced("child", harness.target(program), options=options)
+                    self.assertEqual((result.status, result.trace.count(ADD)), (0, 2), result)
+
+    def test_attaching_to_a_program_for_32_bits_says_so_and_leaves_it_alone(self):
+        with harness.Target([harness.target("tiny32"), "wait"]) as process:
+            process.expect("pid")
+            result = harness.run(["-x", "add", "-p", str(process.pid)])
+            self.assertEqual(result.status, 1, result)
+            self.assertRegex(result.stderr, r"cannot attach to \d+ \(tiny32\): .*32")
+            self.assertEqual(harness.tracer(process.pid), 0)
+            process.go()
+            self.assertEqual(process.finish()[1], 7)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,37 @@
+/* execs HOW PROGRAM [WORD...]: calls add(1, 1), then becomes PROGRAM. HOW: self, thread (another than the
+   main thread calls exec, while a third waits), child (a child does; it must end with status 7, and add(3, 3)
+   follows). */
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static void* become(void* words) {
+  execv(((char**)words)[0], words);
+  _exit(98);
+}
+
+static void* wait_for_ever(void* unused) {
+  for (;;) pause();
+  return unused;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3 || add(1, 1) != 2) return 99;
+  char** words = argv + 2;
+  if (strcmp(argv[1], "self") == 0) become(words);
+  if (strcmp(argv[1], "thread") == 0) {
+    pthread_t one, other;
+    pthread_create(&one, NULL, wait_for_ever, NULL);
+    pthread_create(&other, NULL, become, words);
+    wait_for_ever(NULL);
+  }
+  pid_t child = fork();
+  if (child == 0) become(words);
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 7)
+    return 1;
+  return add(3, 3) == 6 ? 0 : 2;
+}

@@ -59,7 +59,12 @@ std::string raise_bridge(const BridgeSite& at) {
 bool lower_bridge(const BridgeSite& at) {
   TrapAction action(at);
   const auto now = action.get();
-  return now && now->handler == at.handler.value && action.set({});
+  if (!now) return false;
+  // When an int3 hits a thread that blocks SIGTRAP the kernel resets the handler alone (kernel/signal.c,
+  // force_sig_info_to_task): flags, mask and restorer stay ours.
+  const bool reset =
+      now->handler == reinterpret_cast<uint64_t>(SIG_DFL) && now->restorer == at.restorer.value;
+  return (reset || now->handler == at.handler.value) && action.set({});
 }
 
 }  // namespace rtrace::mech

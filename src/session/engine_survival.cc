@@ -25,7 +25,7 @@ void Engine::at_signal_call(Task& task, Image& image, SignalCall::Kind kind, con
       kind != SignalCall::Kind::mask && static_cast<int>(regs.integer_argument(0)) == SIGTRAP;
   Survival& survival = image.survival();
   const bool ours = about_trap && !task.process->silent;
-  if (ours && survival.stands())
+  if (ours && survival.leaves_a_trace())
     if (const auto stopped = need_stopped()) survival.lower(*stopped, image.space());
   observe_signal_call(kind, regs, image.space().memory(), task.process->trap, task.trap_blocked);
   if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard);

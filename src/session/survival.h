@@ -16,6 +16,8 @@ class Survival {
   Survival() = default;
 
   bool stands() const { return state_ == State::standing; }
+  // Something of our action may be in the process: the handler, or what the kernel leaves when it resets one.
+  bool leaves_a_trace() const { return state_ == State::standing || state_ == State::lost; }
   // Why the next hit after our death would kill the process; empty where it would not.
   const std::string& risk() const { return risk_; }
 

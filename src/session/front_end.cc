@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -55,7 +56,8 @@ void FrontEnd::start_engine() {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error::from_errno(errno, "socketpair");
   event_fd_.reset(eventfd(0, EFD_CLOEXEC));
-  if (!event_fd_) throw Error::from_errno(errno, "eventfd");
+  unwritable_fd_.reset(eventfd(0, EFD_CLOEXEC));
+  if (!event_fd_ || !unwritable_fd_) throw Error::from_errno(errno, "eventfd");
   const pid_t self = getpid();
   // Blocked until the engine has its handler: we may ask it to end before it has begun.
   sigset_t kick;
@@ -78,7 +80,13 @@ void FrontEnd::start_engine() {
 
 void FrontEnd::start_writer() {
   reader_.emplace(shared_->output, event_fd_.get(), [this](Channel channel, std::string_view bytes) {
-    if (channel == Channel::output) return output_.write(bytes);
+    if (channel == Channel::output) {
+      if (output_.write(bytes)) return true;
+      shared_->output.reader_gone = 1;
+      const uint64_t one = 1;
+      (void)!write(unwritable_fd_.get(), &one, sizeof one);
+      return false;
+    }
     const int fd = channel == Channel::ready ? options_.ready_fd : STDERR_FILENO;
     (void)write_all(fd, bytes);
     if (channel == Channel::ready) close(fd);
@@ -112,6 +120,13 @@ void FrontEnd::request_detach() {
   shared_->detach_requested = 1;
   shared_->output.leaving = 1;
   kill(engine_, SIGUSR1);
+}
+
+// The engine may be asleep until its tracees do something, which may be never.
+void FrontEnd::on_unwritable() {
+  uint64_t count = 0;
+  (void)!read(unwritable_fd_.get(), &count, sizeof count);
+  if (engine_ > 0) kill(engine_, SIGUSR1);
 }
 
 // ^C belongs to the command while there is one: both are in the terminal's foreground group and it has had
@@ -160,10 +175,13 @@ void FrontEnd::on_engine_message() {
 // Until the engine has let go of everything and the command has ended (unless it was let go of).
 void FrontEnd::loop() {
   while (!engine_done_ || (command_ && !command_status_ && shared_->detach_requested == 0)) {
-    pollfd fds[] = {{signal_fd_.get(), POLLIN, 0}, {engine_socket_.get(), POLLIN, 0}};
-    if (poll(fds, engine_socket_ ? 2 : 1, -1) < 0 && errno != EINTR) throw Error::from_errno(errno, "poll");
-    if (fds[1].revents != 0 && engine_socket_) on_engine_message();
+    pollfd fds[] = {{signal_fd_.get(), POLLIN, 0},
+                    {unwritable_fd_.get(), POLLIN, 0},
+                    {engine_socket_.get(), POLLIN, 0}};  // -1 once it is closed, which poll passes over
+    if (poll(fds, std::size(fds), -1) < 0 && errno != EINTR) throw Error::from_errno(errno, "poll");
+    if (fds[2].revents != 0 && engine_socket_) on_engine_message();
     if (fds[0].revents != 0) on_signal();
+    if (fds[1].revents != 0) on_unwritable();
   }
   if (engine_ > 0) {
     int status = 0;

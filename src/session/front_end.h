@@ -69,6 +69,7 @@ class FrontEnd {
   void on_interrupt(int signal, bool from_terminal);
   void on_child();
   void on_engine_message();
+  void on_unwritable();
   void request_detach();
   void heal_after_engine();
   size_t heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes);
@@ -80,6 +81,7 @@ class FrontEnd {
   SharedState shared_;
   OutputFile output_;
   UniqueFd engine_socket_, event_fd_, signal_fd_;
+  UniqueFd unwritable_fd_;  // the writer tells the loop that the output takes nothing more
   pid_t engine_ = 0;
   std::optional<pid_t> command_;
   std::optional<int> command_status_;

@@ -16,6 +16,7 @@ using FrameHeader = uint32_t;
 constexpr unsigned kChannelShift = 30;
 constexpr FrameHeader kLengthMask = (FrameHeader{1} << kChannelShift) - 1;
 constexpr size_t kBatch = 128 << 10;
+constexpr size_t kResumeRoom = 1 << 20;
 // After a wake-up the reader waits this long for more, so that a busy trace costs it few system calls and the
 // engine no more than a wake-up each time.
 constexpr timespec kGather{0, 5'000'000};
@@ -52,10 +53,13 @@ bool RingWriter::wait_for_room(uint64_t size) {
   for (int idle = 0;;) {
     const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
     if (ring_.head.load(std::memory_order_relaxed) + size - tail <= OutputRing::kCapacity) return true;
-    if (reader_gone() || ring_.leaving.load() != 0) return false;
+    if (reader_gone() || ring_.leaving.load() != 0 || tail == stalled_at_) return false;
     idle = tail == seen_tail ? idle + 1 : 0;
     seen_tail = tail;
-    if (on_full_ == OnFull::block_a_while && idle > kPatience) return false;
+    if (on_full_ == OnFull::block_a_while && idle > kPatience) {
+      stalled_at_ = tail;
+      return false;
+    }
     wake_reader();
     nanosleep(&kRetry, nullptr);
   }
@@ -66,16 +70,30 @@ void RingWriter::put(Channel channel, std::string_view bytes) {
   const uint64_t size = sizeof(FrameHeader) + bytes.size();
   const uint64_t head = ring_.head.load(std::memory_order_relaxed);
   const bool room = head + size - ring_.tail.load(std::memory_order_acquire) <= OutputRing::kCapacity;
-  if (!room && !wait_for_room(size)) {
-    ++dropped_;
+  const bool output = channel == Channel::output;
+  if ((output && losing_) || (!room && !wait_for_room(size))) {
+    losing_ |= output;
+    dropped_ += output ? 1 : 0;
     return;
   }
   const auto header = static_cast<FrameHeader>(bytes.size()) | static_cast<FrameHeader>(channel)
                                                                    << kChannelShift;
   copy_in(head, &header, sizeof header);
   copy_in(head + sizeof header, bytes.data(), bytes.size());
+  if (output) in_line_ = bytes.back() != '\n';
   ring_.head.store(head + size);  // seq_cst: ordered before the look at reader_waits
   wake_reader();
+}
+
+bool RingWriter::may_resume() const {
+  const uint64_t used =
+      ring_.head.load(std::memory_order_relaxed) - ring_.tail.load(std::memory_order_acquire);
+  return used + kResumeRoom <= OutputRing::kCapacity;
+}
+
+void RingWriter::resume() {
+  losing_ = false;
+  if (in_line_) put(Channel::output, " <unfinished ...>\n");
 }
 
 uint64_t RingWriter::take_dropped() {

@@ -1,6 +1,7 @@
 #include "reporter.h"
 
 #include <ctime>
+#include <utility>
 
 #include "rtrace/base/text.h"
 #include "rtrace/sink/summary_sink.h"
@@ -33,11 +34,20 @@ Reporter::Reporter(const Options& options, Shared& shared, int event_fd)
 }
 
 void Reporter::take(const decode::Record& record) {
+  say_lost();
+  last_ = record.header;
   for (auto& sink : sinks_) sink->take(record);
-  if (const uint64_t dropped = writer_.take_dropped()) {
-    const decode::Record lost{record.header, decode::Lost{dropped, "nobody was reading the output"}};
-    for (auto& sink : sinks_) sink->take(lost);
-  }
+  if (writer_.losing() && std::holds_alternative<decode::CallEntered>(record.body)) ++lost_calls_;
+}
+
+// Where the loss was, and not before there is room: a line about a loss that is lost itself says nothing.
+void Reporter::say_lost() {
+  if (!writer_.losing() || !writer_.may_resume()) return;
+  for (auto& sink : sinks_) sink->finish();  // still unheard: no call is open any more
+  writer_.resume();
+  const uint64_t count = std::exchange(lost_calls_, 0);
+  const decode::Record lost{last_, decode::Lost{count, "nobody was reading the output"}};
+  for (auto& sink : sinks_) sink->take(lost);
 }
 
 // Where both go to stderr an open call is closed first.
@@ -54,7 +64,14 @@ void Reporter::notice(const std::string& line) {
 }
 
 void Reporter::finish() {
+  say_lost();
   for (auto& sink : sinks_) sink->finish();
+}
+
+void Reporter::end() {
+  finish();
+  if (writer_.losing())
+    say(fmt::format("{} calls lost at the end: nobody was reading the output", lost_calls_));
 }
 
 }  // namespace rtrace::session

@@ -33,11 +33,17 @@ class Reporter {
   // Nobody reads the output any more: the trace should end.
   bool reader_gone() const { return writer_.reader_gone(); }
   void finish();
+  // The last line of the trace: a loss that no later line could tell of is told to stderr.
+  void end();
 
  private:
+  void say_lost();
+
   const Options& options_;
   RingWriter writer_;
   std::vector<std::unique_ptr<sink::Sink>> sinks_;
+  decode::Header last_;  // of the record before
+  uint64_t lost_calls_ = 0;
 };
 
 // Both clocks, now.

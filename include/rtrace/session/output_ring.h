@@ -42,8 +42,13 @@ class RingWriter : public sink::Output {
   void notice(std::string_view line) { put(Channel::notice, line); }
   void ready() { put(Channel::ready, "\n"); }
   bool reader_gone() const { return ring_.reader_gone.load(std::memory_order_relaxed) != 0; }
+  // Once output has been dropped, all that follows is too, until the reader has made room and its place is
+  // left by resume(): what is printed stays whole lines.
+  bool may_resume() const;
+  void resume();
   // Frames that found no room since the last question.
   uint64_t take_dropped();
+  bool losing() const { return losing_; }
 
  private:
   void put(Channel channel, std::string_view bytes);
@@ -55,6 +60,10 @@ class RingWriter : public sink::Output {
   int event_fd_;
   OnFull on_full_;
   uint64_t dropped_ = 0;
+  bool losing_ = false;
+  bool in_line_ = false;  // the output ends in the middle of a line
+  // Where the tail stood when patience was lost: only a reader that has moved it is waited for again.
+  uint64_t stalled_at_ = ~uint64_t{0};
 };
 
 // The front end's end, run by one thread.

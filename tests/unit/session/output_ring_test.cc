@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/eventfd.h>
 
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -137,6 +138,35 @@ TEST_F(OutputRingTest, AnEmptyRingStopsAtOnce) {
   RingReader reader(ring(), event.get(), keeping());
   serve(reader);
   EXPECT_THAT(taken, IsEmpty());
+}
+
+TEST_F(OutputRingTest, AReaderThatStalledIsNotWaitedForAgainBeforeItHasMoved) {
+  RingWriter writer(ring(), event.get(), OnFull::block_a_while);
+  fill(writer);
+  writer.write(std::string(2 * kMiB, 'x'));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) writer.notice(std::string(2 * kMiB, 'x'));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+}
+
+TEST_F(OutputRingTest, AfterALossTheTraceGoesOnWithAWholeLineAndNotBefore) {
+  RingWriter writer(ring(), event.get(), OnFull::block_a_while);
+  fill(writer);
+  writer.write("f(");
+  writer.write(std::string(2 * kMiB, 'x'));
+  EXPECT_TRUE(writer.losing());
+  EXPECT_FALSE(writer.may_resume());
+  writer.write(") = 1\n");
+  RingReader reader(ring(), event.get(), keeping());
+  serve(reader);
+  EXPECT_TRUE(writer.may_resume());
+  writer.write("still lost\n");
+  writer.resume();
+  EXPECT_FALSE(writer.losing());
+  writer.write("whole\n");
+  serve(reader);
+  EXPECT_THAT(taken.back().second, testing::EndsWith("f( <unfinished ...>\nwhole\n"));
+  EXPECT_EQ(writer.take_dropped(), 3u);
 }
 
 TEST_F(OutputRingTest, WithNobodyLeftToReadOutputIsThrownAwayAndNoticesAreNot) {

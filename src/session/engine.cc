@@ -103,7 +103,7 @@ void Engine::run() {
   }
   const bool alone = getppid() != wiring_.front_end;
   detach_all();
-  reporter_.finish();
+  reporter_.end();
   closing_words();
   if (alone) say_alone();
   const ToFrontEnd done{ToFrontEnd::Kind::done, 0};
@@ -166,19 +166,6 @@ void Engine::on(Task& task, tracee::Trap) {
   if (!step_aside(task, *regs)) deliver(task, SIGTRAP);
 }
 
-// Whether the site is met again after a signal handler. Places that the stack has left behind (siglongjmp)
-// are forgotten.
-static bool take_replay(Task& task, VirtAddr site, VirtAddr sp) {
-  auto& replays = task.replays;
-  // Far above is another stack: a handler's own (sigaltstack) says nothing about the one it interrupted.
-  constexpr uint64_t kSameStack = uint64_t{8} << 20;
-  while (!replays.empty() && replays.back().sp < sp && sp - replays.back().sp < kSameStack)
-    replays.pop_back();
-  if (replays.empty() || replays.back().site != site || replays.back().sp != sp) return false;
-  replays.pop_back();
-  return true;
-}
-
 static void give_mask_back(pid_t tid, uint64_t mask, Image& image) {
   (void)tracee::set_signal_mask(tid, mask);
   image.space().foothold().note_mask(image.space().memory(), 0, 0);
@@ -214,7 +201,7 @@ bool Engine::finish_copy(Task& task, Image& image) {
   }
   if (own_event) return true;
   give_mask_back(tid, *mask, image);
-  (void)tracee::resume(tid);
+  go_on(task, 0);
   return true;
 }
 
@@ -233,7 +220,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const pid_t tid = task.id.tid;
   const std::shared_ptr<Image> image = task.process->image;
   const VirtAddr address = site.address;
-  const bool replayed = take_replay(task, address, regs.sp());
+  const bool replayed = task.replays.take(address, regs.sp());
   const bool observed = !task.process->silent && !replayed && (site.return_site || !site.probes.empty());
   task.rewound.reset();
   const NeedStopped need_stopped = stop_here(task, regs);
@@ -254,7 +241,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   arch::Regs next = regs;
   if (const mech::BreakpointSite* still = image->space().find(address)) image->space().pass(*still, next);
   commit(task, *image, next);
-  if (!(replayed && finish_copy(task, *image))) (void)tracee::resume(tid);
+  if (!(replayed && finish_copy(task, *image))) go_on(task, 0);
   if (observed) calls_.report(task);
 }
 
@@ -263,10 +250,7 @@ void Engine::deliver(Task& task, int signal) {
   const pid_t tid = task.id.tid;
   if (Image* image = task.process->image.get()) {
     if (auto regs = tracee::registers(tid)) {
-      const auto translation = image->space().to_program(*regs);
-      bool changed = translation.changed;
-      if (translation.replayed != nullptr)
-        task.replays.push_back({translation.replayed->address, regs->sp()});
+      bool changed = leave_copy(task, *image, *regs, signal);
       if (task.rewound) changed |= tracee::undo_rewind(*task.rewound, *regs);
       if (changed) (void)tracee::set_registers(tid, *regs);
     }
@@ -275,7 +259,7 @@ void Engine::deliver(Task& task, int signal) {
   if (const auto mask = tracee::signal_mask(tid)) task.trap_blocked = trap_blocked_in(*mask);
   if (!task.process->silent && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
-  (void)tracee::resume(tid, signal);
+  go_on(task, signal);
 }
 
 void Engine::on(Task& task, tracee::SignalDelivery stop) {
@@ -292,11 +276,8 @@ void Engine::on(Task& task, tracee::Interrupted) {
   let_run(task);
 }
 
-void Engine::on(Task& task, tracee::SyscallStop) {
-  (void)tracee::resume(task.id.tid);
-}
 void Engine::on(Task& task, tracee::OtherEvent) {
-  (void)tracee::resume(task.id.tid);
+  go_on(task, 0);
 }
 
 void Engine::on(Task& task, tracee::Exited stop) {

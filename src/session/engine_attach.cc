@@ -48,10 +48,10 @@ bool Engine::attach(pid_t pid) {
     no_image = error.what();
   }
   Process& process = add_process(pid);
-  process.attached = true;
   process.trap = read_trap_disposition(pid);
   if (const int error_number = seize_all(process)) {
-    reporter_.say(fmt::format("cannot attach to {}: {}", pid, why_seize_failed(standing_of(pid), error_number)));
+    reporter_.say(
+        fmt::format("cannot attach to {}: {}", pid, why_seize_failed(standing_of(pid), error_number)));
     detach({pid});
     return false;
   }
@@ -65,6 +65,7 @@ bool Engine::attach(pid_t pid) {
   seize_borrowers(process);
   arm_attached(process);
   remember(process.image->objects());
+  process.attached = true;
   announce(process);
   return true;
 }
@@ -146,7 +147,7 @@ void Engine::let_run(Task& task) {
       if (task.rewound) (void)tracee::set_registers(tid, *regs);
     }
   }
-  (void)tracee::resume(tid);
+  go_on(task, 0);
 }
 
 void Engine::arm_attached(Process& process) {

@@ -42,6 +42,8 @@ class Engine {
   void commit(Task& task, Image& image, const arch::Regs& regs);
   bool finish_copy(Task& task, Image& image);
   void deliver(Task& task, int signal);
+  bool leave_copy(Task& task, Image& image, arch::Regs& regs, int signal);
+  void go_on(Task& task, int signal);
   NeedStopped stop_here(Task& task, const arch::Regs& at);
 
   // --- engine_tasks.cc: tasks and processes come and go

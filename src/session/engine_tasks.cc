@@ -134,7 +134,8 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
 // clone(2), clone3(2): whether the child runs in the parent's memory. nullopt where the parent died.
 std::optional<bool> Engine::shares_memory(Task& parent, tracee::NewTask::Kind kind) {
   if (kind == tracee::NewTask::Kind::vfork) return true;
-  if (kind == tracee::NewTask::Kind::fork) return false;
+  // A clone whose child ends with SIGCHLD shows as a fork, whether it shares memory or not (kernel/fork.c,
+  // kernel_clone).
   auto regs = tracee::registers(parent.id.tid);
   if (!regs) return std::nullopt;
   uint64_t flags = regs->syscall_argument(0);
@@ -161,7 +162,7 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     birth.shares_memory = *shares;
     begin_child(tid);
   }
-  (void)tracee::resume(task.id.tid);
+  go_on(task, 0);
 }
 
 bool Engine::is_thread_of(pid_t child, const Process& process) const {

@@ -1,11 +1,14 @@
 #include "image.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "rtrace/base/log.h"
+#include "rtrace/base/unique_fd.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
@@ -15,6 +18,12 @@ uint32_t next_object_id = 0;
 
 elf::ObjectId new_object_id() {
   return static_cast<elf::ObjectId>(next_object_id++);
+}
+
+bool is_32_bit(pid_t pid) {
+  unsigned char ident[EI_NIDENT] = {};
+  UniqueFd file(open(fmt::format("/proc/{}/exe", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  return file && pread(file.get(), ident, sizeof ident, 0) == sizeof ident && ident[EI_CLASS] == ELFCLASS32;
 }
 
 std::string key_of(const loader::LinkMapEntry& entry) {
@@ -61,6 +70,8 @@ std::shared_ptr<Image> Image::clone_for(pid_t child) const {
 Image::~Image() = default;
 
 void Image::find_main_program() {
+  // Its auxiliary vector has words of another size, and could not be read.
+  if (is_32_bit(pid_)) throw Error::make("it is a 32-bit program; rtrace traces 64-bit programs only");
   maps_ = tracee::read_maps(pid_);
   const auto auxv = tracee::read_auxv(pid_);
   auto headers = auxv.find(AT_PHDR);

@@ -65,7 +65,8 @@ std::string needs_capability(const Standing& standing) {
     return fmt::format("it is a set-user-id program: it acts as uid {}, rtrace runs as uid {}",
                        process.effective_uid, standing.us.uid);
   if (!standing.dumpable)
-    return "it is not dumpable: it changed its user or its capabilities, its file cannot be read, or it asked "
+    return "it is not dumpable: it changed its user or its capabilities, its file cannot be read, or it "
+           "asked "
            "for that by prctl(PR_SET_DUMPABLE)";
   if ((process.permitted & ~standing.us.permitted) != 0) return "it has capabilities that rtrace has not";
   return {};

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "permission.h"
 #include "rtrace/mech/repair.h"
+#include "rtrace/session/permission.h"
 #include "rtrace/tracee/proc_fs.h"
 
 namespace rtrace::session {
@@ -24,7 +24,7 @@ std::string describe(const mech::Repaired& repaired) {
 // What was done, or why nothing could be.
 std::string repair_one(pid_t pid, bool& failed) {
   failed = true;
-  if (const std::string reason = why_not_attachable(pid); !reason.empty())
+  if (const std::string reason = why_not_attachable(pid, standing_of(pid)); !reason.empty())
     return fmt::format("cannot repair {}: {}", pid, reason);
   try {
     const mech::Repaired repaired = mech::repair(pid, {}, true);

@@ -10,6 +10,7 @@
 #include "image.h"
 #include "rtrace/arch/vector_regs.h"
 #include "rtrace/event/call_stack.h"
+#include "rtrace/session/replays.h"
 #include "rtrace/tracee/interrupted_syscall.h"
 #include "sigtrap.h"
 
@@ -46,13 +47,7 @@ struct Task {
   bool interrupted = false;                    // PTRACE_INTERRUPT is on its way; its stop is ours
   bool listening = false;                      // in a group-stop
   std::optional<tracee::InterruptedSyscall> rewound;
-  // Signals took the thread out of copies before their instructions had run: it will meet those sites again,
-  // and that is no new call. One for each handler that is running.
-  struct Place {
-    VirtAddr site;
-    VirtAddr sp;
-  };
-  std::vector<Place> replays;
+  Replays replays;
   // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at a probed entry with the
   // same stack pointer, that object is the caller.
   struct TailJump {

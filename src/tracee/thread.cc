@@ -69,8 +69,8 @@ Alive resume(pid_t tid, int signal) {
   return request(PTRACE_CONT, tid, nullptr, as_pointer(static_cast<uint64_t>(signal)));
 }
 
-Alive resume_to_syscall(pid_t tid) {
-  return request(PTRACE_SYSCALL, tid, nullptr, nullptr);
+Alive resume_to_syscall(pid_t tid, int signal) {
+  return request(PTRACE_SYSCALL, tid, nullptr, as_pointer(static_cast<uint64_t>(signal)));
 }
 Alive step(pid_t tid) {
   return request(PTRACE_SINGLESTEP, tid, nullptr, nullptr);
@@ -101,6 +101,10 @@ std::optional<siginfo_t> signal_info(pid_t tid) {
   siginfo_t info{};
   if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) != 0) return std::nullopt;
   return info;
+}
+
+Alive set_signal_info(pid_t tid, siginfo_t info) {
+  return request(PTRACE_SETSIGINFO, tid, nullptr, &info);
 }
 
 std::optional<uint64_t> signal_mask(pid_t tid) {

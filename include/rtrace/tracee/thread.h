@@ -30,7 +30,7 @@ Alive interrupt(pid_t tid);
 std::optional<arch::Regs> registers(pid_t tid);
 Alive set_registers(pid_t tid, const arch::Regs& regs);
 Alive resume(pid_t tid, int signal = 0);
-Alive resume_to_syscall(pid_t tid);
+Alive resume_to_syscall(pid_t tid, int signal = 0);
 // Runs one instruction: never on the path of an ordinary hit.
 Alive step(pid_t tid);
 // From an event stop inside a system call (exec, fork) to the stop at its end, consumed.
@@ -39,6 +39,7 @@ Alive listen(pid_t tid);
 Alive detach(pid_t tid, int signal = 0);
 std::optional<unsigned long> event_message(pid_t tid);
 std::optional<siginfo_t> signal_info(pid_t tid);
+Alive set_signal_info(pid_t tid, siginfo_t info);
 std::optional<uint64_t> signal_mask(pid_t tid);
 Alive set_signal_mask(pid_t tid, uint64_t mask);
 // Floating-point and SSE registers, for arguments and results (PTRACE_GETFPREGS).

@@ -8,7 +8,6 @@
 
 #include "debug_file.h"
 #include "rtrace/base/error.h"
-#include "rtrace/base/unique_fd.h"
 
 namespace rtrace::elf {
 namespace {
@@ -36,14 +35,15 @@ std::optional<DebugLink> debug_link_of(const Image& image) {
   return DebugLink{name, *crc};
 }
 
-std::unique_ptr<Image> open_image(const std::string& path) {
+DebugFile open_file(std::string path) {
   // O_NONBLOCK: a FIFO in that place must not make us wait.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return nullptr;
+  if (!fd) return {};
   try {
-    return std::make_unique<Image>(Mapping::of_file(fd.get()));
+    auto image = std::make_unique<Image>(Mapping::of_file(fd.get()));
+    return {std::move(image), std::move(fd), std::move(path)};
   } catch (const Error&) {
-    return nullptr;
+    return {};
   }
 }
 
@@ -82,18 +82,18 @@ std::vector<std::string> debug_paths_of_link(std::string_view object_path, const
   return paths;
 }
 
-std::unique_ptr<Image> find_debug_file(const Image& object, const std::string& path) {
+DebugFile find_debug_file(const Image& object, const std::string& path) {
   if (object.build_id() && object.build_id()->bytes.size() <= 64) {
-    auto debug = open_image(debug_path_of_build_id(object.build_id()->bytes, kDebugRoot));
-    if (debug && same_build_id(*debug, object)) return debug;
+    auto debug = open_file(debug_path_of_build_id(object.build_id()->bytes, kDebugRoot));
+    if (debug.image && same_build_id(*debug.image, object)) return debug;
   }
   auto link = debug_link_of(object);
-  if (!link) return nullptr;
+  if (!link) return {};
   for (const std::string& candidate : debug_paths_of_link(path, *link, kDebugRoot)) {
-    auto debug = open_image(candidate);
-    if (debug && belongs_to(*debug, object, *link)) return debug;
+    auto debug = open_file(candidate);
+    if (debug.image && belongs_to(*debug.image, object, *link)) return debug;
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace rtrace::elf

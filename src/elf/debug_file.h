@@ -4,11 +4,18 @@
 #include <string>
 
 #include "image.h"
+#include "rtrace/base/unique_fd.h"
 
 namespace rtrace::elf {
 
+struct DebugFile {
+  std::unique_ptr<Image> image;
+  UniqueFd fd;
+  std::string path;
+};
+
 // The separate debug file of the object at `path`, verified: the build-ids are equal, or, where one of them
-// has none, the debuglink's CRC is right. nullptr where there is none.
-std::unique_ptr<Image> find_debug_file(const Image& object, const std::string& path);
+// has none, the debuglink's CRC is right. Without an image where there is none.
+DebugFile find_debug_file(const Image& object, const std::string& path);
 
 }  // namespace rtrace::elf

@@ -58,7 +58,7 @@ struct ElfFile::Impl {
   const std::optional<Symtab>& static_symbols() {
     if (symtab()) return symtab();
     if (!debug_symtab) {
-      debug_image = find_debug_file(image, path);
+      debug_image = find_debug_file(image, path).image;
       debug_symtab = debug_image ? Symtab::read(*debug_image, Symbol::Table::debug_file) : std::nullopt;
       RTRACE_LOG(elf, 1, "{}: stripped, {} debug file", path, *debug_symtab ? "symbols from its" : "no");
       if (!*debug_symtab && (debug_image = read_debug_data(image)) != nullptr)
@@ -225,6 +225,21 @@ bool ElfFile::stripped() const {
 }
 bool ElfFile::is_from_memory() const {
   return impl_->from_memory;
+}
+
+// SHT_NOBITS: what `objcopy --only-keep-debug` or a stripped file leaves of a section.
+bool ElfFile::has_debug_info() const {
+  for (const Section& section : impl_->image.sections())
+    if ((section.name == ".debug_info" || section.name == ".zdebug_info") &&
+        section.header.sh_type != SHT_NOBITS)
+      return true;
+  return false;
+}
+
+std::optional<ElfFile::SeparateFile> ElfFile::open_debug_file() const {
+  DebugFile found = find_debug_file(impl_->image, impl_->path);
+  if (!found.image) return std::nullopt;
+  return SeparateFile{std::move(found.fd), std::move(found.path)};
 }
 
 std::span<const std::byte> ElfFile::bytes_at(ElfAddr address, size_t size) const {

@@ -70,6 +70,15 @@ class ElfFile {
   // Made by from_memory().
   bool is_from_memory() const;
 
+  // Whether the file itself holds DWARF.
+  bool has_debug_info() const;
+  // The file that distributions move it to: by build-id or debuglink, verified. nullopt where there is none.
+  struct SeparateFile {
+    UniqueFd fd;
+    std::string path;
+  };
+  std::optional<SeparateFile> open_debug_file() const;
+
   // Bytes as the file has them at an address of its own space, without relocations; shorter where the file's
   // part of a segment ends.
   std::span<const std::byte> bytes_at(ElfAddr address, size_t size) const;

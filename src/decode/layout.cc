@@ -25,8 +25,12 @@ bool reaches_further(const Type& type, unsigned depth = 16) {
       return !type.in_place;
     case Type::Kind::format:
     case Type::Kind::buffer:
-    case Type::Kind::named:
       return true;
+    case Type::Kind::named: {
+      // One that is not defined yet may be by the time of a call.
+      auto target = type.target.lock();
+      return target == nullptr || reaches_further(*target, depth - 1);
+    }
     case Type::Kind::array:
       return type.length.kind != Length::Kind::fixed || reaches_further(*type.inner, depth - 1);
     case Type::Kind::error:
@@ -126,6 +130,14 @@ class Planner {
 
   void pointee(const Capture& capture, const Type& type) {
     if (type.kind == Type::Kind::nothing) return;
+    if (type.kind == Type::Kind::named) {
+      auto target = type.target.lock();
+      if (target == nullptr)
+        plan_.deep = 1;
+      else
+        pointee(capture, *target);
+      return;
+    }
     if (type.kind == Type::Kind::array) {
       if (reaches_further(*type.inner)) plan_.deep = 1;
       return elements(capture, type.length, type.inner->size, limits_.array + 1);

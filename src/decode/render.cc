@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cstdio>
 #include <iterator>
 #include <string_view>
@@ -144,8 +145,15 @@ class Renderer {
   }
 
   void floating(const Value& value) {
+    if (value.radix != Value::Radix::hex && value.size != 16) {
+      fmt::format_to(std::back_inserter(out_), "{:f}", static_cast<double>(value.number));
+      return;
+    }
     if (value.radix != Value::Radix::hex) {
-      fmt::format_to(std::back_inserter(out_), "{:f}", value.number);
+      // fmt 9 prints small long doubles with as many places as they need.
+      char places[LDBL_MAX_10_EXP + 16];
+      std::snprintf(places, sizeof places, "%Lf", value.number);
+      out_ += places;
       return;
     }
     char text[64];

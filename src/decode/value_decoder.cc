@@ -184,11 +184,28 @@ Value ValueDecoder::structure(const Type& type, Place place, Lens lens) {
       value.cut = true;
       break;
     }
-    value.members.push_back(decode(*member.type, part_of(place, member.offset), lens));
+    Place part = part_of(place, member.offset);
+    value.members.push_back(member.bit_size != 0 ? bit_field(member, part, lens)
+                                                 : decode(*member.type, part, lens));
     value.members.back().name = member.name;
   }
   structs_.pop_back();
   return value;
+}
+
+Value ValueDecoder::bit_field(const proto::Member& member, Place place, Lens outer) {
+  const Type& type = *member.type;
+  const unsigned end = unsigned{member.bit_offset} + member.bit_size;
+  const uint64_t bytes = (end + 7) / 8;
+  Scalar storage;
+  auto raw = load(place, bytes, storage);
+  if (bytes > sizeof(uint64_t) || raw.size() < bytes || budget_ == 0) return unreadable();
+  --budget_;
+  uint64_t bits = extend(raw, bytes, false) >> member.bit_offset;
+  const unsigned unused = 64U - member.bit_size;
+  bits <<= unused;
+  bits = type.is_signed ? static_cast<uint64_t>(static_cast<int64_t>(bits) >> unused) : bits >> unused;
+  return integral_value(type, bits, type.lens != Lens::none ? type.lens : outer);
 }
 
 Value ValueDecoder::array(const Type& type, Place place, Lens lens) {

@@ -52,6 +52,7 @@ class ValueDecoder {
   Value pointer(const proto::Type& type, Place place, proto::Lens lens);
   Value pointee(const proto::Type& type, VirtAddr address, proto::Lens lens);
   Value structure(const proto::Type& type, Place place, proto::Lens lens);
+  Value bit_field(const proto::Member& member, Place place, proto::Lens outer);
   Value array(const proto::Type& type, Place place, proto::Lens lens);
   Value string(const proto::Type& type, Place place);
   Value narrow_string(VirtAddr address, uint64_t most) const;

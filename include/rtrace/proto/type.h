@@ -36,6 +36,8 @@ struct Member {
   std::string name;  // empty where the source has none
   TypeRef type;
   uint64_t offset = 0;
+  // A bit-field: `bit_size` bits (0: none), `bit_offset` behind the least significant one at `offset`.
+  uint8_t bit_offset = 0, bit_size = 0;
 };
 
 struct Enumerator {

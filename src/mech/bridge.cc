@@ -56,15 +56,16 @@ std::string raise_bridge(const BridgeSite& at) {
   return action.set(ours) ? std::string() : "the thread could not make the system call";
 }
 
-bool lower_bridge(const BridgeSite& at) {
+Lowered lower_bridge(const BridgeSite& at) {
   TrapAction action(at);
   const auto now = action.get();
-  if (!now) return false;
+  if (!now) return Lowered::failed;
   // When an int3 hits a thread that blocks SIGTRAP the kernel resets the handler alone (kernel/signal.c,
   // force_sig_info_to_task): flags, mask and restorer stay ours.
   const bool reset =
       now->handler == reinterpret_cast<uint64_t>(SIG_DFL) && now->restorer == at.restorer.value;
-  return (reset || now->handler == at.handler.value) && action.set({});
+  if (!reset && now->handler != at.handler.value) return Lowered::was_not_ours;
+  return action.set({}) ? Lowered::yes : Lowered::failed;
 }
 
 }  // namespace rtrace::mech

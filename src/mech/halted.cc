@@ -140,7 +140,7 @@ std::vector<pid_t> HaltedProcess::stopped() const {
 std::optional<pid_t> HaltedProcess::fit() {
   for (State wanted : {State::stopped, State::interrupted, State::group_stopped}) {
     for (const auto& [tid, state] : tasks_) {
-      if (state != wanted || owed_.contains(tid) || tracee::has_seccomp(tid)) continue;
+      if (state != wanted || owed_.contains(tid) || tracee::forbids_calls(tid)) continue;
       auto regs = tracee::registers(tid);
       // A system call that a signal is about to interrupt must stay as it is.
       const bool in_call = regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0;

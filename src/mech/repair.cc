@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <map>
@@ -50,6 +51,7 @@ class Repair {
   void give_masks_back();
   void note_mask(pid_t tid, uint64_t own_mask) const;
   size_t put_back(bool only_int3s);
+  bool lends_memory() const;
   void take_out(HaltedProcess& halted);
   bool stack_leads_to_us(pid_t tid) const;
   void unmap(pid_t fit);
@@ -185,6 +187,14 @@ void Repair::unmap(pid_t fit) {
     repaired_.pages += remote.call(SYS_munmap, {page.range.begin.value, page.range.size()}) == 0;
 }
 
+// To a child of vfork(2) or posix_spawn(3).
+bool Repair::lends_memory() const {
+  for (pid_t tid : tracee::read_tasks(pid_))
+    for (pid_t child : tracee::read_children(tid))
+      if (tracee::share_memory(tid, child)) return true;
+  return false;
+}
+
 // Handler and pages, once no thread can need them.
 void Repair::take_out(HaltedProcess& halted) {
   if (remains_.pages.empty()) return;
@@ -193,13 +203,16 @@ void Repair::take_out(HaltedProcess& halted) {
   const auto fit = halted.fit();
   repaired_.left = "no thread of it can make system calls for us (seccomp, or signals on their way)";
   if (!fit) return;
-  for (const auto& blob : remains_.blobs)
-    repaired_.handler |= lower_bridge({*fit,
-                                       memory_,
-                                       blob.address + blob.head.gadget,
-                                       {VirtAddr{blob.head.frame_begin}, VirtAddr{blob.head.frame_end}},
-                                       blob.address + blob.head.bridge,
-                                       blob.address + blob.head.restorer});
+  for (const auto& blob : remains_.blobs) {
+    const Lowered lowered = lower_bridge({*fit,
+                                          memory_,
+                                          blob.address + blob.head.gadget,
+                                          {VirtAddr{blob.head.frame_begin}, VirtAddr{blob.head.frame_end}},
+                                          blob.address + blob.head.bridge,
+                                          blob.address + blob.head.restorer});
+    if (lowered == Lowered::failed) return;
+    repaired_.handler |= lowered == Lowered::yes;
+  }
   const auto stopped = halted.stopped();
   repaired_.left = "a thread is still inside them";
   if (std::any_of(stopped.begin(), stopped.end(), [&](pid_t tid) { return stack_leads_to_us(tid); })) return;
@@ -209,9 +222,16 @@ void Repair::take_out(HaltedProcess& halted) {
 
 Repaired Repair::run() {
   if (remains_.empty()) return {};
+  // A child that runs in its parent's memory is the parent's to put right: what would be unmapped is not its.
+  const auto status = tracee::read_status(pid_);
+  if (status && tracee::share_memory(pid_, status->parent)) return {};
   std::vector<pid_t> children;
   // Int3s at once: a thread that has met one finds its way by the handler, or is taken back by us.
   repaired_.places = put_back(true);
+  if (lends_memory()) {
+    repaired_.left = "a child of it runs in its memory";
+    return repaired_;
+  }
   {
     HaltedProcess halted(pid_, sites_);
     bool out = true;
@@ -234,8 +254,11 @@ Repaired Repair::run() {
 Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files) {
   constexpr int kRounds = 25;
   constexpr timespec kPause{0, 2'000'000};
+  constexpr auto kPatience = std::chrono::seconds(3);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   Repaired all = Repair(pid, known, files).run();
   for (int round = 1; round < kRounds && !all.left.empty(); ++round) {
+    if (std::chrono::steady_clock::now() > deadline) break;
     nanosleep(&kPause, nullptr);
     const Repaired more = Repair(pid, {}, false).run();
     all = {all.places + more.places, all.handler || more.handler, all.pages + more.pages, more.left};

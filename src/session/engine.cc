@@ -145,7 +145,7 @@ void Engine::handle(const tracee::WaitEvent& event) {
 NeedStopped Engine::stop_here(Task& task, const arch::Regs& at) {
   return [this, &task, at, held = false]() mutable -> std::optional<pid_t> {
     if (held) return task.id.tid;
-    if (tracee::has_seccomp(task.id.tid)) return std::nullopt;
+    if (tracee::forbids_calls(task.id.tid)) return std::nullopt;
     if (tracee::set_registers(task.id.tid, at) == tracee::Alive::gone) return std::nullopt;
     (void)tracee::consume(task.id.tid, tracee::Block::no);  // or it was consumed already
     queue_.forget(task.id.tid);

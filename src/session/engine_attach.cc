@@ -100,7 +100,7 @@ std::optional<pid_t> Engine::hold_one(Process& process) {
 bool Engine::hold(pid_t tid) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     auto found = tasks_.find(tid);
-    if (found == tasks_.end() || tracee::has_seccomp(tid) || tracee::interrupt(tid) == tracee::Alive::gone)
+    if (found == tasks_.end() || tracee::forbids_calls(tid) || tracee::interrupt(tid) == tracee::Alive::gone)
       return false;
     Task& task = *found->second;
     task.interrupted = true;
@@ -131,7 +131,7 @@ void Engine::let_run(Task& task) {
   const bool was_ours = std::exchange(task.interrupted, false);
   task.listening = false;
   Image* image = task.process->image.get();
-  if (was_ours && image != nullptr && image->unfinished() && !tracee::has_seccomp(tid)) {
+  if (was_ours && image != nullptr && image->unfinished() && !tracee::forbids_calls(tid)) {
     auto regs = tracee::registers(tid);
     if (!regs) return;
     task.rewound = tracee::rewind_interrupted_syscall(*regs);

@@ -76,7 +76,6 @@ class Engine {
   void let_forks_finish(Process& process);
   bool lends_memory(pid_t tid) const;
   void seize_borrowers(Process& process);
-  static bool runs_in_memory_of(pid_t child, pid_t pid);
 
   // --- engine_attach.cc
   void attach_all();
@@ -99,7 +98,8 @@ class Engine {
   bool sleeps_outside_copies(pid_t tid) const;
   bool trap_is_pending(const Task& task) const;
   void settle_registers(Task& task, Image& image);
-  void clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped);
+  std::string clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped);
+  void clean_later(const std::map<pid_t, std::string>& failures);
 
   // --- closing.cc
   void closing_words();

@@ -5,6 +5,7 @@
 #include "engine_core.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
+#include "rtrace/mech/repair.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -141,23 +142,41 @@ void Engine::settle_registers(Task& task, Image& image) {
 
 // The program's own code, whether or not all its tasks could be stopped; and neither handler nor page of
 // ours, if none of them can need them.
-void Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped) {
+// Else why not.
+std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped) {
   image.report_lost_probes();
   image.space().restore(image.space().memory());
-  if (!image.space().foothold().exists()) return;
+  if (!image.space().foothold().exists()) return {};
   std::string failure = "a thread could not be stopped";
   for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);
-    if (!all_stopped || found == tasks_.end() || found->second->process->image.get() != &image) continue;
+    // The handler is the process's own; a vfork child has another.
+    const bool fit = all_stopped && found != tasks_.end() && found->second->process->image.get() == &image &&
+                     !found->second->process->silent;
+    if (!fit) continue;
     failure = "a seccomp filter is in force";
-    if (tracee::has_seccomp(tid)) continue;
-    image.survival().lower(tid, image.space());
-    failure = image.space().unmap_copies(tid, image.find_slack());
+    if (tracee::forbids_calls(tid)) continue;
+    failure = "the thread could not make the system call";
+    if (image.survival().lower(tid, image.space()))
+      failure = image.space().unmap_copies(tid, image.find_slack());
     break;
   }
-  if (!failure.empty())
-    reporter_.notice(fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused",
-                                 image.space().pid(), failure));
+  return failure;
+}
+
+// What was in the way may be gone a moment after the detach.
+void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
+  for (auto [pid, failure] : failures) {
+    try {
+      failure = mech::repair(pid, {}, false).left;
+    } catch (const Error& error) {
+      RTRACE_LOG(session, 1, "repair of {}: {}", pid, error.what());  // it has ended
+      continue;
+    }
+    if (!failure.empty())
+      reporter_.notice(
+          fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, failure));
+  }
 }
 
 void Engine::detach(std::set<pid_t> pids) {
@@ -174,7 +193,10 @@ void Engine::detach(std::set<pid_t> pids) {
   for (pid_t pid : pids)
     if (auto process = processes_.find(pid); process != processes_.end() && process->second->image != nullptr)
       images.insert(process->second->image);
-  for (const auto& image : images) clean_image(*image, stopped, all_stopped);
+  std::map<pid_t, std::string> failures;
+  for (const auto& image : images)
+    if (std::string failure = clean_image(*image, stopped, all_stopped); !failure.empty())
+      failures.emplace(image->space().pid(), std::move(failure));
   for (pid_t tid : stopped) (void)tracee::detach(tid);
   // Those that slept: they wake when what they wait for runs on, and stop once more for us.
   for (auto& [tid, task] : tasks_)
@@ -187,6 +209,7 @@ void Engine::detach(std::set<pid_t> pids) {
       reporter_.notice(fmt::format("detached from {} ({})", pid, process->second->name));
     end_process(*process->second);
   }
+  clean_later(failures);
 }
 
 }  // namespace rtrace::session

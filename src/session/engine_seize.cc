@@ -46,12 +46,6 @@ int Engine::seize_all(Process& process) {
   return tasks_.empty() ? ESRCH : 0;
 }
 
-// kcmp(2).
-bool Engine::runs_in_memory_of(pid_t child, pid_t pid) {
-  constexpr int kCompareMemory = 1;  // KCMP_VM
-  return syscall(SYS_kcmp, pid, child, kCompareMemory, 0, 0) == 0;
-}
-
 // A fork that was under way when its thread was seized makes a child that nobody traces. It has copied the
 // handlers by then and not yet the memory (kernel/fork.c, copy_process), so that an int3 written now would
 // kill it. A thread that has stopped once is in no such fork.
@@ -75,14 +69,14 @@ void Engine::let_forks_finish(Process& process) {
 bool Engine::lends_memory(pid_t tid) const {
   const auto children = tracee::read_children(tid);
   return std::any_of(children.begin(), children.end(),
-                     [&](pid_t child) { return runs_in_memory_of(child, tid); });
+                     [&](pid_t child) { return tracee::share_memory(child, tid); });
 }
 
 // Children that vfork or posix_spawn made before we came: they would meet the sites untraced.
 void Engine::seize_borrowers(Process& process) {
   for (pid_t tid : tracee::read_tasks(process.pid)) {
     for (pid_t child : tracee::read_children(tid)) {
-      if (tasks_.contains(child) || !runs_in_memory_of(child, tid)) continue;
+      if (tasks_.contains(child) || !tracee::share_memory(child, tid)) continue;
       if (tracee::seize(child) != 0) continue;  // it has ended, or is another's
       Process& borrower = add_process(child);
       borrower.silent = true;

@@ -26,7 +26,7 @@ void Engine::at_signal_call(Task& task, Image& image, SignalCall::Kind kind, con
   Survival& survival = image.survival();
   const bool ours = about_trap && !task.process->silent;
   if (ours && survival.leaves_a_trace())
-    if (const auto stopped = need_stopped()) survival.lower(*stopped, image.space());
+    if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
   observe_signal_call(kind, regs, image.space().memory(), task.process->trap, task.trap_blocked);
   if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard);
 }
@@ -38,7 +38,7 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
   if (image == nullptr || task.process->silent || !image->survival().stands()) return false;
   const auto stopped = stop_here(task, regs)();
   if (!stopped) return false;
-  image->survival().lower(*stopped, image->space());
+  (void)image->survival().lower(*stopped, image->space());
   (void)tracee::resume(task.id.tid, SIGTRAP);
   return true;
 }
@@ -50,9 +50,8 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
     mech::AddressSpace& space = parent_image.space();
     space.restore(memory);
     const auto regs = tracee::registers(child);
-    if (!regs || tracee::has_seccomp(child) || !space.foothold().exists()) return;
-    Survival::lower_in(memory, child, space);
-    if (space.in_copy(regs->pc())) return;
+    if (!regs || tracee::forbids_calls(child) || !space.foothold().exists()) return;
+    if (!Survival::lower_in(memory, child, space) || space.in_copy(regs->pc())) return;
     const std::string failure = space.unmap_copies_of(memory, child, parent_image.find_slack());
     if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay in child {}, unused: {}", child, failure);
   } catch (const Error& error) {

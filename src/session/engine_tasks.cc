@@ -112,7 +112,7 @@ std::shared_ptr<Image> Engine::image_of(pid_t child) const {
 // have lent it.
 bool Engine::shares_memory_with_any(pid_t child) const {
   return std::any_of(processes_.begin(), processes_.end(),
-                     [&](const auto& entry) { return runs_in_memory_of(child, entry.first); });
+                     [&](const auto& entry) { return tracee::share_memory(child, entry.first); });
 }
 
 void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
@@ -251,7 +251,7 @@ void Engine::begin_image(Task& task) {
     // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its
     // result.
     process.image->begin(task.id, [pid, outside = false]() mutable -> std::optional<pid_t> {
-      outside = outside || (!tracee::has_seccomp(pid) && tracee::leave_syscall(pid) == tracee::Alive::yes);
+      outside = outside || (!tracee::forbids_calls(pid) && tracee::leave_syscall(pid) == tracee::Alive::yes);
       return outside ? std::optional(pid) : std::nullopt;
     });
     remember(process.image->objects());

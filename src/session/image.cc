@@ -83,7 +83,7 @@ void Image::find_main_program() {
   main.main_program = true;
   take_object(main, {*mapping, std::nullopt, VirtAddr{headers->second}});
   objects_ = {main};
-  if (tracee::read_status(pid_).value_or(tracee::StatusFields{}).seccomp != 0)
+  if (tracee::forbids_calls(pid_))
     no_injection_ = "a seccomp filter is in force, so no memory is mapped into the process";
 
   auto base = auxv.find(AT_BASE);

@@ -126,6 +126,8 @@ class Image {
   static std::string armed_key(const plan::ProbePoint& point);
   void arm_point(const plan::ProbePoint& point, const std::string& no_room);
   std::string provide_room(Range near, size_t sites, const NeedStopped& need_stopped);
+  void decline_survival(const std::string& reason);
+  void explain_survival();
   std::string why_not_writable(VirtAddr address);
   std::span<const std::byte> file_bytes(VirtAddr address) const;
   const elf::LoadedObject* object_at(VirtAddr address) const;

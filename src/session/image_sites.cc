@@ -49,7 +49,7 @@ std::string Image::why_not_writable(VirtAddr address) {
 
 std::string Image::provide_room(Range near, size_t sites, const NeedStopped& need_stopped) {
   if (!no_injection_.empty()) {
-    survival_.decline(no_injection_);
+    decline_survival(no_injection_);
     return no_injection_;
   }
   if (space_->has_room(near.begin, sites) && space_->has_room(near.end, sites)) return {};
@@ -61,11 +61,28 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
   maps_ = tracee::read_maps(pid_);
   const bool first = !space_->foothold().exists();
   std::string failure = space_->make_room(near, sites, *stopped, maps_, find_slack());
-  if (!failure.empty())
-    survival_.decline(failure);
-  else if (first)
+  if (!failure.empty()) {
+    decline_survival(failure);
+  } else if (first) {
     survival_.raise(*stopped, *space_);
+    explain_survival();
+  }
   return failure;
+}
+
+void Image::decline_survival(const std::string& reason) {
+  const bool news = survival_.risk().empty();
+  survival_.decline(reason);
+  if (news) explain_survival();
+}
+
+void Image::explain_survival() {
+  if (survival_.stands())
+    explain(fmt::format("process {}: if rtrace is killed by SIGKILL, a SIGTRAP handler bridges its probes",
+                        pid_));
+  else if (!survival_.risk().empty())
+    explain(fmt::format("process {}: {}: SIGKILL of rtrace would kill it at its next probe", pid_,
+                        survival_.risk()));
 }
 
 const std::string* Image::watch_return(VirtAddr address, const NeedStopped& need_stopped) {

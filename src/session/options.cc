@@ -88,6 +88,8 @@ const std::vector<Row>& rows() {
        SET(d.options.follow = true)},
       {{'u', "user", "USER", kProcess, "run the command as that user (name, uid or UID:GID)"},
        SET(d.options.user = v)},
+      {{0, "trust-seccomp", "", kProcess, "inject into processes under a seccomp filter"},
+       SET(d.options.trust_seccomp = true)},
       {{0, "repair", "", kProcess, "heal what a tracer that died left in the -p processes, and exit"},
        SET(d.options.action = Options::Action::repair)},
       {{'F', "config", "PATHS", kArguments, "prototype files or folders, colon-separated"},

@@ -9,6 +9,7 @@
 #include "front_end.h"
 #include "repair_command.h"
 #include "rtrace/session/options.h"
+#include "rtrace/tracee/proc_fs.h"
 
 namespace rtrace::session {
 namespace {
@@ -37,6 +38,7 @@ static void open_standard_files() {
 int run(int argc, char** argv) try {
   open_standard_files();
   const Options options = parse_options(std::vector<std::string>(argv + 1, argv + argc));
+  if (options.trust_seccomp) tracee::trust_seccomp();
   switch (options.action) {
     case Options::Action::help:
       return print(help_text());

@@ -21,13 +21,15 @@ void Survival::raise(pid_t stopped, const mech::AddressSpace& space) {
   RTRACE_LOG(session, 1, "bridge of {}: {}", space.pid(), risk_.empty() ? "stands" : risk_);
 }
 
-void Survival::lower(pid_t stopped, const mech::AddressSpace& space) {
-  lower_in(space.memory(), stopped, space);
+bool Survival::lower(pid_t stopped, const mech::AddressSpace& space) {
+  if (!lower_in(space.memory(), stopped, space)) return false;
   state_ = State::none;
+  return true;
 }
 
-void Survival::lower_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space) {
-  if (space.foothold().exists()) (void)mech::lower_bridge(site_of(child, stopped, space.foothold()));
+bool Survival::lower_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space) {
+  if (!space.foothold().exists()) return true;
+  return mech::lower_bridge(site_of(child, stopped, space.foothold())) != mech::Lowered::failed;
 }
 
 void Survival::decline(const std::string& reason) {

@@ -23,9 +23,10 @@ class Survival {
 
   // Each with a task in a consumed stop, fit for remote calls, and a space that has its foothold.
   void raise(pid_t stopped, const mech::AddressSpace& space);
-  void lower(pid_t stopped, const mech::AddressSpace& space);
+  // False where no system call could be made: then the handler may stand, and our pages must stay.
+  bool lower(pid_t stopped, const mech::AddressSpace& space);
   // The same in a fork child's memory.
-  static void lower_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space);
+  static bool lower_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space);
 
   // Nothing may ever be mapped there.
   void decline(const std::string& reason);

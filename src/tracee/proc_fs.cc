@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,6 +71,7 @@ void parse_status_line(std::string_view key, std::string_view rest, StatusFields
   if (key == "CapPrm") parse_int(value, status.permitted, 16);
   if (key == "CapEff") parse_int(value, status.effective, 16);
   if (key == "Seccomp") parse_int(value, status.seccomp, 10);
+  if (key == "CapEff") parse_int(value, status.capabilities, 16);
   if (key == "SigPnd") parse_int(value, status.pending, 16);
   if (key == "ShdPnd") parse_int(value, status.shared_pending, 16);
   if (key == "SigBlk") parse_int(value, status.blocked, 16);
@@ -159,9 +161,38 @@ std::vector<pid_t> read_children(pid_t tid) {
   return children;
 }
 
-bool has_seccomp(pid_t tid) {
+bool share_memory(pid_t one, pid_t other) {
+  constexpr int kCompareMemory = 1;  // KCMP_VM
+  return syscall(SYS_kcmp, one, other, kCompareMemory, 0, 0) == 0;
+}
+
+namespace {
+
+bool trusted_filters = false;
+
+// Suspending takes CAP_SYS_ADMIN, and no filter on ourselves (kernel/ptrace.c, check_ptrace_options).
+bool may_suspend() {
+  constexpr uint64_t kSysAdmin = uint64_t{1} << 21;
+  static const bool may = [] {
+    const auto self = read_status(getpid());
+    return self && self->seccomp == 0 && (self->capabilities & kSysAdmin) != 0;
+  }();
+  return may;
+}
+
+}  // namespace
+
+void trust_seccomp() {
+  trusted_filters = true;
+}
+
+Seccomp seccomp_of(pid_t tid) {
+  constexpr int kFilter = 2;
   const auto status = read_status(tid);
-  return !status || status->seccomp != 0;
+  if (!status) return Seccomp::forbids;
+  if (status->seccomp == 0) return Seccomp::none;
+  if (trusted_filters && status->seccomp == kFilter) return Seccomp::trusted;
+  return may_suspend() ? Seccomp::suspended : Seccomp::forbids;
 }
 
 Auxv parse_auxv(std::string_view bytes) {

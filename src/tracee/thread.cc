@@ -51,6 +51,11 @@ int seize(pid_t tid) {
   return ptrace(PTRACE_SEIZE, tid, nullptr, as_pointer(static_cast<uint64_t>(kOptions))) == 0 ? 0 : errno;
 }
 
+bool suspend_seccomp(pid_t tid, bool suspended) {
+  const long options = suspended ? kOptions | PTRACE_O_SUSPEND_SECCOMP : kOptions;
+  return ptrace(PTRACE_SETOPTIONS, tid, nullptr, as_pointer(static_cast<uint64_t>(options))) == 0;
+}
+
 Alive interrupt(pid_t tid) {
   return request(PTRACE_INTERRUPT, tid, nullptr, nullptr);
 }

@@ -2,6 +2,7 @@
 
 Nothing here sleeps for a guessed time: every wait asks for a condition and gives up, loudly, after PATIENCE.
 """
+import contextlib
 import os
 import re
 import select
@@ -149,6 +150,27 @@ class Attached:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+
+
+@contextlib.contextmanager
+def without_capabilities(*names):
+    """rtrace without these, where the test is root and has them."""
+    global RTRACE
+    if os.geteuid() != 0:
+        yield
+        return
+    real = os.path.abspath(shutil.which(RTRACE) or RTRACE)
+    with tempfile.TemporaryDirectory() as folder:
+        wrapper = os.path.join(folder, "rtrace")
+        with open(wrapper, "w") as file:
+            file.write("#!/bin/sh\nexec setpriv --bounding-set=%s -- '%s' \"$@\"\n" % (
+                ",".join("-" + name for name in names), real))
+        os.chmod(wrapper, 0o755)
+        RTRACE, before = wrapper, RTRACE
+        try:
+            yield
+        finally:
+            RTRACE = before
 
 
 class Target:

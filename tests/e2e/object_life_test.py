@@ -71,23 +71,9 @@ def attached(host, *options):
         raise
 
 
-@contextlib.contextmanager
 def without_map_files():
     """rtrace without the capabilities that /proc/PID/map_files asks for: a deleted file cannot be opened."""
-    if os.geteuid() != 0:
-        yield
-        return
-    real = os.path.abspath(shutil.which(harness.RTRACE) or harness.RTRACE)
-    with tempfile.TemporaryDirectory() as folder:
-        wrapper = os.path.join(folder, "rtrace")
-        with open(wrapper, "w") as file:
-            file.write("#!/bin/sh\nexec setpriv --bounding-set=-sys_admin,-checkpoint_restore -- '%s' \"$@\"\n" % real)
-        os.chmod(wrapper, 0o755)
-        harness.RTRACE, before = wrapper, harness.RTRACE
-        try:
-            yield
-        finally:
-            harness.RTRACE = before
+    return harness.without_capabilities("sys_admin", "checkpoint_restore")
 
 
 def count(result, pattern):

@@ -177,21 +177,43 @@ class KillingFilter(unittest.TestCase):
             return result
 
     def test_present_at_the_attach_nothing_is_injected_and_what_can_be_emulated_is_traced(self):
-        result = self.check(later=False)
-        self.assertRegex(result.stderr, r"seccomp filter")
+        with harness.without_capabilities("sys_admin"):
+            result = self.check(later=False)
+        self.assertRegex(result.stderr, r"attached to .*; a seccomp filter is in force.*: SIGKILL of rtrace would kill it")
 
     def test_installed_while_attached(self):
         self.check(later=True)
 
-    def test_a_function_that_would_need_a_copy_is_declined_with_the_reason(self):
-        with harness.Target([harness.target("guarded")]) as process:
+    def add_is_traced(self, filter, *options):
+        """Its first instruction needs a copy."""
+        with harness.Target([harness.target("guarded")] + filter) as process:
             process.expect("pid ")
-            rtrace = attach(process, "--explain", "-x", "add")
+            before = harness.read_text("/proc/%d/maps" % process.pid)
+            rtrace = attach(process, "--explain", "-x", "add", *options)
             process.go()
             process.expect("done")
             result = rtrace.stop()
-            self.assertEqual((result.status, result.trace.count(ADD)), (0, 0), result)
+            self.assertEqual(harness.read_text("/proc/%d/maps" % process.pid), before)
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+            self.assertEqual(result.status, 0, result)
+            return result, result.trace.count(ADD)
+
+    def test_a_function_that_would_need_a_copy_is_declined_with_the_reason(self):
+        with harness.without_capabilities("sys_admin"):
+            result, calls = self.add_is_traced([])
+            self.assertEqual(calls, 0, result)
             self.assertRegex(result.stderr, r"add.*declined.*seccomp")
+
+    def test_a_filter_that_is_trusted_is_no_obstacle(self):
+        with harness.without_capabilities("sys_admin"):
+            result, calls = self.add_is_traced(["mild"], "--trust-seccomp")
+            self.assertEqual(calls, 1, result)
+
+    @unittest.skipUnless(os.geteuid() == 0, "suspending a filter takes CAP_SYS_ADMIN")
+    def test_a_filter_that_can_be_suspended_for_our_calls_is_no_obstacle(self):
+        result, calls = self.add_is_traced([])
+        self.assertEqual(calls, 1, result)
 
 
 class ChildrenOfEveryKind(unittest.TestCase):

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 #include "rtrace/base/address.h"
@@ -22,7 +23,12 @@ struct BridgeSite {
 // Puts the handler where SIGTRAP has its default action. Empty where it stands now, else why it does not.
 std::string raise_bridge(const BridgeSite& at);
 
-// Gives SIGTRAP its default action again, but only where the handler is still ours. True where it was.
-bool lower_bridge(const BridgeSite& at);
+// Gives SIGTRAP its default action again, but only where the handler is still ours.
+enum class Lowered : uint8_t {
+  yes,
+  was_not_ours,
+  failed,  // no system call could be made: the handler may stand, and needs its pages
+};
+[[nodiscard]] Lowered lower_bridge(const BridgeSite& at);
 
 }  // namespace rtrace::mech

@@ -33,6 +33,7 @@ struct Options {
   bool summary = false;  // -c
   bool follow = false;   // -f
   bool explain = false;
+  bool trust_seccomp = false;
   bool default_calls = true;  // off: -L
   unsigned quiet = 0;         // -q: attach and detach; -qq: exits too
   std::string output;         // -o: a path, "-" for stdout, "|command"; empty: stderr

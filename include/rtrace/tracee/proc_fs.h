@@ -43,6 +43,7 @@ struct StatusFields {
   uint64_t permitted = 0, effective = 0;  // CapPrm CapEff
   int seccomp = 0;                        // 0 none, 1 strict, 2 filter
   bool kernel_thread = false;             // no VmSize line, and not a zombie
+  uint64_t capabilities = 0;              // CapEff
   uint64_t pending = 0, shared_pending = 0, blocked = 0, ignored = 0,
            caught = 0;  // SigPnd ShdPnd SigBlk SigIgn SigCgt
 };
@@ -62,8 +63,21 @@ std::optional<VirtAddr> read_sleeping_pc(pid_t tid);
 std::optional<long> read_syscall(pid_t tid);
 // The children that this task has made (proc(5), /proc/pid/task/tid/children).
 std::vector<pid_t> read_children(pid_t tid);
-// Whether a filter is in force for the task now, so that no system call may be made on its behalf.
-bool has_seccomp(pid_t tid);
+// Whether two tasks run in the same memory (kcmp(2)); false where the kernel does not tell.
+bool share_memory(pid_t one, pid_t other);
+// What stands between us and a system call on a task's behalf. A filter may kill for it.
+enum class Seccomp : uint8_t {
+  none,
+  suspended,  // one is in force, and is suspended for our calls (PTRACE_O_SUSPEND_SECCOMP, ptrace(2))
+  trusted,    // a filter is in force that the user says lets our calls through
+  forbids,
+};
+Seccomp seccomp_of(pid_t tid);
+inline bool forbids_calls(pid_t tid) {
+  return seccomp_of(tid) == Seccomp::forbids;
+}
+// --trust-seccomp: filters are trusted from now on; the strict mode never is.
+void trust_seccomp();
 std::vector<pid_t> read_tasks(pid_t pid);
 std::string read_comm(pid_t pid);
 // The whole of a small file; empty where it cannot be read.

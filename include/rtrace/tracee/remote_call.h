@@ -61,6 +61,7 @@ class RemoteCall {
   VirtAddr gadget_;
   bool prepared_ = false;
   bool failed_ = false;
+  bool suspended_ = false;  // the task's seccomp filter
   arch::Regs saved_;
   uint64_t saved_mask_ = 0;
   Range frame_area_;

@@ -1,6 +1,6 @@
-/* survive FILE PLUGIN_A PLUGIN_B: eight threads in work(), one that makes children which call work() too, one that
-   loads and unloads plugins, and a timer whose handler calls work(). Everything is checked. FILE is mapped shared:
-   whoever reads it sees how far each part is, and writes to its first word to end it. */
+/* survive FILE PLUGIN_A PLUGIN_B: eight threads in work(), one that makes children which call work() too, one
+   that loads and unloads plugins, and a timer whose handler calls work(). Everything is checked. FILE is
+   mapped shared: whoever reads it sees how far each part is, and writes to its first word to end it. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -30,7 +30,8 @@ static char** arguments;
 extern char** environ;
 
 static void wrong(const char* what, long value) {
-  if (atomic_fetch_add(&board->wrong, 1) == 0) snprintf(board->first, sizeof board->first, "%s: %ld", what, value);
+  if (atomic_fetch_add(&board->wrong, 1) == 0)
+    snprintf(board->first, sizeof board->first, "%s: %ld", what, value);
 }
 
 static void call(int part, unsigned long sequence) {

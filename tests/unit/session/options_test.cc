@@ -57,6 +57,7 @@ std::string canonical(const Options& options) {
   all.add("indent", options.text.indent, 0u);
   all.add("return_address", options.text.return_address, false);
   all.add("duration", options.text.duration, false);
+  all.add("trust_seccomp", options.trust_seccomp, false);
   all.add("signals", options.text.signals, true);
   all.add("demangle", options.text.demangle, false);
   all.add("exits", options.text.exits, true);
@@ -155,6 +156,7 @@ const std::vector<Row>& rows() {
       {"--ready-fd 0 cmd", "ready_fd=0"},
       {"-D elf:0 cmd", ""},
       {"--debug=elf:0,mech:0 cmd", ""},
+      {"--trust-seccomp cmd", "trust_seccomp=true"},
       {"--repair -p 12", "action=1 command= pids=12"},
       {"-h", "action=2 command="},
       {"--help", "action=2 command="},

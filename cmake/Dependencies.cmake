@@ -6,6 +6,8 @@ find_library(RTRACE_LIBELF libelf.a REQUIRED)
 find_library(RTRACE_ZLIB libz.a REQUIRED)
 find_library(RTRACE_ZSTD libzstd.a)
 find_library(RTRACE_LZMA liblzma.a REQUIRED)
+find_path(RTRACE_LIBDW_INCLUDE elfutils/libdw.h REQUIRED)
+find_library(RTRACE_LIBDW libdw.a REQUIRED)
 find_library(RTRACE_CAPSTONE libcapstone.a REQUIRED)
 find_path(RTRACE_TOMLPP_INCLUDE toml++/toml.h REQUIRED)
 
@@ -14,6 +16,10 @@ target_link_libraries(rtrace_dep_elf INTERFACE ${RTRACE_LIBELF} ${RTRACE_ZLIB} $
 if(RTRACE_ZSTD)
   target_link_libraries(rtrace_dep_elf INTERFACE ${RTRACE_ZSTD})
 endif()
+
+# Of libdw only what reads DWARF is linked; its libdwfl, which needs liblzma and libbz2, stays out.
+add_library(rtrace_dep_dw INTERFACE)
+target_link_libraries(rtrace_dep_dw INTERFACE ${RTRACE_LIBDW} rtrace_dep_elf)
 
 add_library(rtrace_dep_capstone INTERFACE)
 target_link_libraries(rtrace_dep_capstone INTERFACE ${RTRACE_CAPSTONE})

@@ -144,6 +144,13 @@ struct Catalogue::Impl {
     }
     return nullptr;
   }
+
+  std::shared_ptr<const Prototype> find_in(const std::vector<Source>& sources, std::string_view function,
+                                           const std::vector<std::string>& names, Diagnostics& diagnostics) {
+    for (const Source& source : sources)
+      if (auto prototype = find_in(source, function, names, diagnostics)) return prototype;
+    return nullptr;
+  }
 };
 
 Catalogue::Catalogue() : impl_(std::make_unique<Impl>()) {}
@@ -176,12 +183,20 @@ void Catalogue::add_fallback(const std::string& path) {
 
 std::shared_ptr<const Prototype> Catalogue::find(std::string_view function, std::string_view object,
                                                  Diagnostics& diagnostics) {
+  auto prototype = find_specific(function, object, diagnostics);
+  return prototype ? prototype : find_fallback(function, object, diagnostics);
+}
+
+std::shared_ptr<const Prototype> Catalogue::find_specific(std::string_view function, std::string_view object,
+                                                          Diagnostics& diagnostics) {
   const std::vector<std::string> names = names_of_object(object);
-  for (const auto* sources : {&impl_->explicit_sources, &impl_->folders, &impl_->fallbacks}) {
-    for (const Impl::Source& source : *sources)
-      if (auto prototype = impl_->find_in(source, function, names, diagnostics)) return prototype;
-  }
-  return nullptr;
+  auto prototype = impl_->find_in(impl_->explicit_sources, function, names, diagnostics);
+  return prototype ? prototype : impl_->find_in(impl_->folders, function, names, diagnostics);
+}
+
+std::shared_ptr<const Prototype> Catalogue::find_fallback(std::string_view function, std::string_view object,
+                                                          Diagnostics& diagnostics) {
+  return impl_->find_in(impl_->fallbacks, function, names_of_object(object), diagnostics);
 }
 
 }  // namespace rtrace::proto

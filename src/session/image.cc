@@ -152,7 +152,9 @@ void Image::read_ahead() {
   for (const auto& entry : map->entries) load(entry);
   adopt(*map);
   // Fills the caches of the files; the plan is made again when the process is held.
-  plan::make_plan(services_.options.requests, objects_, objects_, space_->memory(), plan::Relocated::yes);
+  const auto plan =
+      plan::make_plan(services_.options.requests, objects_, objects_, space_->memory(), plan::Relocated::yes);
+  for (const auto& point : plan.points) services_.registry.read_ahead(point, objects_, services_.objects);
 }
 
 // DT_DEBUG, else the name that glibc and musl give it.

@@ -194,14 +194,15 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
   if (std::holds_alternative<mech::Busy>(answer) && unfinished_) return;  // its turn comes
   if (const auto* busy = std::get_if<mech::Busy>(&answer))
     return refuse(point, no_room.empty() ? busy->reason : no_room);
-  const Probe& probe = services_.registry.add(point);
+  const Probe& probe = services_.registry.add(point, objects_, services_.objects);
   mech::BreakpointSite& site = *std::get<mech::Installed>(answer).site;
   site.probes.push_back({probe.id, point.caller_object});
   armed_.emplace(key, Armed{point.object, point.address});
   for (plan::RequestIndex request : point.requests)
-    explain(fmt::format("{}: {} at {}: breakpoint; {}; passed {}",
+    explain(fmt::format("{}: {} at {}: breakpoint; {}; passed {}; prototype: {}",
                         services_.options.requests.all[request].text, probe.label.text(), point.address,
-                        point.reason, site.copy ? "by an out-of-line copy" : "by emulation"));
+                        point.reason, site.copy ? "by an out-of-line copy" : "by emulation",
+                        probe.prototype));
 }
 
 void Image::finish_arming(const NeedStopped& need_stopped) {

@@ -48,18 +48,41 @@ LoadBias bias_with(const elf::ElfFile& file, const ObjectCache::Place& place) {
 
 }  // namespace
 
-std::shared_ptr<const elf::ElfFile> ObjectCache::open_path(const std::string& path,
-                                                           const std::string& shown) {
+ObjectCache::OpenFile ObjectCache::open_file(const std::string& path, const std::string& shown) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0) throw Error::from_errno(errno, "cannot open {}", shown);
-  const Key key{status.st_dev, status.st_ino, status.st_size,
-                status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec};
-  auto known = files_.find(key);
-  if (known != files_.end()) return known->second;
-  auto file = elf::ElfFile::open(std::move(fd), shown);
-  files_.emplace(key, file);
+  return {std::move(fd),
+          {status.st_dev, status.st_ino, status.st_size,
+           status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec}};
+}
+
+std::shared_ptr<const elf::ElfFile> ObjectCache::open_path(const std::string& path,
+                                                           const std::string& shown) {
+  OpenFile opened = open_file(path, shown);
+  auto& file = files_[opened.key];
+  if (file == nullptr) file = elf::ElfFile::open(std::move(opened.fd), shown);
+  paths_[file.get()] = {path, opened.key};
   return file;
+}
+
+// By the path of the process that mapped it last: a file is not kept open for each object.
+UniqueFd ObjectCache::reopen(const elf::ElfFile& file) const {
+  auto known = paths_.find(&file);
+  if (known == paths_.end()) return {};
+  try {
+    OpenFile opened = open_file(known->second.first, file.path());
+    if (opened.key == known->second.second) return std::move(opened.fd);
+  } catch (const Error& error) {
+    RTRACE_LOG(session, 1, "{}", error.what());
+  }
+  return {};
+}
+
+dwarf::DebugInfo* ObjectCache::debug_info(const std::shared_ptr<const elf::ElfFile>& file) {
+  auto [known, fresh] = debug_info_.try_emplace(file);
+  if (fresh) known->second = dwarf::DebugInfo::of(*file, file->has_debug_info() ? reopen(*file) : UniqueFd());
+  return known->second.get();
 }
 
 ObjectCache::Opened ObjectCache::open(pid_t pid, const Place& place, const Memory& memory) {

@@ -9,8 +9,11 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "rtrace/base/memory.h"
+#include "rtrace/base/unique_fd.h"
+#include "rtrace/dwarf/debug_info.h"
 #include "rtrace/elf/elf_file.h"
 #include "rtrace/tracee/proc_fs.h"
 
@@ -35,11 +38,22 @@ class ObjectCache {
   // serves. Throws Error with what was tried.
   Opened open(pid_t pid, const Place& place, const Memory& memory);
 
+  // What is known of the functions of a file that open() gave; nullptr where it has no debug information.
+  dwarf::DebugInfo* debug_info(const std::shared_ptr<const elf::ElfFile>& file);
+
  private:
   using Key = std::tuple<dev_t, ino_t, off_t, int64_t>;
+  struct OpenFile {
+    UniqueFd fd;
+    Key key;
+  };
+  static OpenFile open_file(const std::string& path, const std::string& shown);
+  UniqueFd reopen(const elf::ElfFile& file) const;
   std::shared_ptr<const elf::ElfFile> open_path(const std::string& path, const std::string& shown);
 
   std::map<Key, std::shared_ptr<const elf::ElfFile>> files_;
+  std::map<const elf::ElfFile*, std::pair<std::string, Key>> paths_;  // where each was opened last
+  std::map<std::shared_ptr<const elf::ElfFile>, std::unique_ptr<dwarf::DebugInfo>> debug_info_;
 };
 
 }  // namespace rtrace::session

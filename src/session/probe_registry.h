@@ -7,11 +7,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "prototypes.h"
 #include "reporter.h"
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/decode/record.h"
 #include "rtrace/plan/plan.h"
-#include "rtrace/proto/catalogue.h"
 #include "rtrace/session/options.h"
 
 namespace rtrace::session {
@@ -22,6 +22,7 @@ struct Probe {
   event::ProbeId id{};
   decode::ProbeLabel label;
   const decode::CallDecoder* decoder = nullptr;
+  std::string prototype;                                                // where it comes from, for --explain
   bool only_from_caller = false, tail_jump = false, no_return = false;  // as in ProbePoint
   std::vector<plan::RequestIndex> requests;
   uint64_t hits = 0;
@@ -32,8 +33,10 @@ class ProbeRegistry {
   // Reads the -F files; throws Error where one cannot be read.
   ProbeRegistry(const Options& options, Reporter& reporter);
 
-  // The probe of a point that has been armed.
-  Probe& add(const plan::ProbePoint& point);
+  // Reads what the point's prototype needs, so that add() is short.
+  void read_ahead(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
+  // The probe of a point that has been armed in a process with these objects.
+  Probe& add(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
   Probe& at(event::ProbeId id) { return probes_[static_cast<size_t>(id)]; }
 
   // What became of each request, over all processes.
@@ -48,14 +51,13 @@ class ProbeRegistry {
   void declined(const plan::Decline& decline);
 
  private:
-  const decode::CallDecoder* decoder_of(const plan::ProbePoint& point);
+  const decode::CallDecoder* decoder_of(const Prototypes::Known& known);
 
   const Options& options_;
-  Reporter& reporter_;
-  proto::Catalogue catalogue_;
+  Prototypes prototypes_;
   std::deque<Probe> probes_;
   std::unordered_map<std::string, Probe*> by_key_;
-  std::unordered_map<std::string, std::unique_ptr<decode::CallDecoder>> decoders_;
+  std::unordered_map<std::shared_ptr<const proto::Prototype>, std::unique_ptr<decode::CallDecoder>> decoders_;
   std::vector<RequestFate> fates_;
 };
 

@@ -29,6 +29,12 @@ class Catalogue {
   // has read first are appended.
   std::shared_ptr<const Prototype> find(std::string_view function, std::string_view object,
                                         Diagnostics& diagnostics);
+  // The same in two steps, for what debug information says ranks between them: without the fallbacks, and of
+  // them alone.
+  std::shared_ptr<const Prototype> find_specific(std::string_view function, std::string_view object,
+                                                 Diagnostics& diagnostics);
+  std::shared_ptr<const Prototype> find_fallback(std::string_view function, std::string_view object,
+                                                 Diagnostics& diagnostics);
 
  private:
   struct Impl;

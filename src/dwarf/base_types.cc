@@ -1,0 +1,175 @@
+#include "base_types.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "triviality.h"
+
+namespace rtrace::dwarf {
+namespace {
+
+using proto::Length;
+using proto::Lens;
+using proto::TypeRef;
+
+// Struct members that are looked at for types with registers of their own.
+constexpr unsigned kMaxDepth = 8;
+constexpr unsigned kMaxEntries = 1U << 16;
+// Nothing larger than a zmm register is passed in registers, whatever it holds.
+constexpr uint64_t kLargestRegister = 64;
+
+TypeRef bytes_of(uint64_t size) {
+  return proto::make_array(proto::make_integer(1, false), {Length::Kind::fixed, false, size});
+}
+
+TypeRef character(uint64_t size) {
+  auto type = std::make_shared<proto::Type>(*proto::make_character());
+  type->size = type->align = size;
+  type->is_signed = size == 1;
+  return type;
+}
+
+TypeRef integer(uint64_t size, bool is_signed) {
+  if (size == 1 || size == 2 || size == 4 || size == 8)
+    return proto::make_integer(static_cast<unsigned>(size), is_signed);
+  if (size != 16) return bytes_of(size);
+  // __int128: two eightbytes of class INTEGER, aligned to 16 where they lie in memory (psABI 3.1.2).
+  TypeRef half = proto::make_integer(8, false);
+  return proto::make_structure({{"low", half, 0}, {"high", half, 8}}, 16, 16);
+}
+
+TypeRef floating(uint64_t size) {
+  if (size == 4 || size == 8 || size == 16) return proto::make_float(static_cast<unsigned>(size));
+  return bytes_of(size);
+}
+
+// Laid out and passed as a struct of two (psABI 3.2.3, "complex").
+TypeRef complex(uint64_t size) {
+  TypeRef part = floating(size / 2);
+  return proto::make_structure({{"real", part, 0}, {"imaginary", part, part->size}}, size, part->align);
+}
+
+bool names_wide_characters(std::optional<Die> type) {
+  // The typedefs are what tells C's wchar_t from an int.
+  for (unsigned i = 0; type && i < kMaxDepth; ++i) {
+    if (raw_text(*type, DW_AT_name) == "wchar_t") return true;
+    unsigned tag = tag_of(*type);
+    if (tag != DW_TAG_typedef && tag != DW_TAG_const_type && tag != DW_TAG_volatile_type) return false;
+    type = referred(*type, DW_AT_type);
+  }
+  return false;
+}
+
+std::string why_not_passed(const Die& bare, unsigned depth, unsigned& left);
+
+std::string why_base_not_passed(const Die& type) {
+  const uint64_t encoding = constant(type, DW_AT_encoding).value_or(0);
+  const uint64_t size = constant(type, DW_AT_byte_size).value_or(0);
+  std::string_view name = raw_text(type, DW_AT_name);
+  // Only `long double` has the x87's format; 128-bit floats travel in xmm registers.
+  bool quad = encoding == DW_ATE_float && size == 16 && name.find("long double") == std::string_view::npos;
+  bool odd = encoding == DW_ATE_float && size != 4 && size != 8 && size != 16;
+  if (quad || odd || encoding == DW_ATE_decimal_float)
+    return fmt::format("values of type {} cannot be shown", printable(name));
+  return {};
+}
+
+std::string why_struct_not_passed(const Die& type, unsigned depth, unsigned& left) {
+  if (constant(type, DW_AT_byte_size).value_or(0) > kLargestRegister) return {};
+  std::string reason;
+  for_each_child(type, [&](const Die& child) {
+    if (left == 0) {
+      reason = "a struct that is passed by value holds too much";
+      return false;
+    }
+    --left;
+    unsigned tag = tag_of(child);
+    if (tag == DW_TAG_member || tag == DW_TAG_inheritance)
+      if (auto inner = bare_type(referred(child, DW_AT_type)))
+        reason = why_not_passed(*inner, depth + 1, left);
+    return reason.empty();
+  });
+  return reason;
+}
+
+std::string why_not_passed(const Die& bare, unsigned depth, unsigned& left) {
+  if (depth == kMaxDepth) return "a struct nested too deeply is passed by value";
+  switch (tag_of(bare)) {
+    case DW_TAG_base_type:
+      return why_base_not_passed(bare);
+    case DW_TAG_array_type: {
+      if (flag(bare, DW_AT_GNU_vector)) return "values of vector types cannot be shown";
+      auto element = bare_type(referred(bare, DW_AT_type));
+      return element ? why_not_passed(*element, depth + 1, left) : std::string();
+    }
+    case DW_TAG_structure_type:
+    case DW_TAG_class_type:
+    case DW_TAG_union_type:
+      return why_struct_not_passed(bare, depth, left);
+    default:
+      return {};
+  }
+}
+
+bool is_aggregate(unsigned tag) {
+  return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
+}
+
+}  // namespace
+
+TypeRef base_type(const Die& type) {
+  const uint64_t size = constant(type, DW_AT_byte_size).value_or(0);
+  std::string_view name = raw_text(type, DW_AT_name);
+  switch (constant(type, DW_AT_encoding).value_or(0)) {
+    case DW_ATE_boolean:
+      return proto::with_name(proto::with_lens(integer(size, false), Lens::boolean), "bool");
+    case DW_ATE_address:
+      return proto::make_address();
+    case DW_ATE_float:
+      return floating(size);
+    case DW_ATE_complex_float:
+      return complex(size);
+    case DW_ATE_signed_char:
+      return name == "char" ? character(1) : integer(size, true);
+    case DW_ATE_unsigned_char:
+      return name == "char" ? character(1) : integer(size, false);
+    case DW_ATE_UTF:
+      return size == 1 || size == 2 || size == 4 ? character(size) : bytes_of(size);
+    case DW_ATE_signed:
+    case DW_ATE_signed_fixed:
+      return integer(size, true);
+    default:
+      return integer(size, false);
+  }
+}
+
+TypeRef text_character(const std::optional<Die>& type) {
+  auto bare = bare_type(type);
+  if (!bare || tag_of(*bare) != DW_TAG_base_type) return nullptr;
+  const uint64_t encoding = constant(*bare, DW_AT_encoding).value_or(0);
+  const uint64_t size = constant(*bare, DW_AT_byte_size).value_or(0);
+  bool is_char = encoding == DW_ATE_signed_char || encoding == DW_ATE_unsigned_char;
+  if (is_char && size == 1 && raw_text(*bare, DW_AT_name) == "char") return proto::make_character();
+  if (encoding == DW_ATE_UTF && size == 1) return proto::make_character();
+  bool wide = encoding == DW_ATE_UTF || names_wide_characters(type);
+  if (wide && (size == 2 || size == 4)) return proto::make_integer(static_cast<unsigned>(size), false);
+  return nullptr;
+}
+
+bool is_byte(const std::optional<Die>& type) {
+  auto bare = bare_type(type);
+  return bare && tag_of(*bare) == DW_TAG_base_type &&
+         constant(*bare, DW_AT_encoding) == uint64_t{DW_ATE_unsigned_char} &&
+         constant(*bare, DW_AT_byte_size) == uint64_t{1} && raw_text(*bare, DW_AT_name) != "char";
+}
+
+Passing passing_of(const std::optional<Die>& type) {
+  auto bare = bare_type(type);
+  if (!bare) return {};
+  if (is_aggregate(tag_of(*bare)) && is_passed_by_reference(*bare)) return {true, {}};
+  unsigned left = kMaxEntries;
+  return {false, why_not_passed(*bare, 0, left)};
+}
+
+}  // namespace rtrace::dwarf

@@ -1,0 +1,108 @@
+#include "rtrace/dwarf/debug_info.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "functions.h"
+#include "prototypes.h"
+#include "rtrace/base/log.h"
+#include "types.h"
+#include "units.h"
+
+namespace rtrace::dwarf {
+namespace {
+
+// Of compile units that are walked in search of a declaration: a few tenths of a second.
+constexpr uint64_t kMaxSearched = uint64_t{32} << 20;
+
+}  // namespace
+
+struct DebugInfo::Impl {
+  struct End {
+    void operator()(Dwarf* dwarf) const { dwarf_end(dwarf); }
+  };
+
+  Impl(UniqueFd file, std::unique_ptr<Dwarf, End> opened, std::string file_path)
+      : fd(std::move(file)), dwarf(std::move(opened)), path(std::move(file_path)), units(dwarf.get()) {}
+
+  UniqueFd fd;  // libdw may read through it until the end
+  std::unique_ptr<Dwarf, End> dwarf;
+  std::string path;
+  Units units;
+  std::unordered_map<const void*, Functions> functions;  // of the units that were needed, by their place
+  std::unordered_map<const void*, Answer> answers;       // by the function's place
+  std::shared_ptr<proto::TypeScope> scope = std::make_shared<proto::TypeScope>();
+  TypeReader types{scope};
+
+  const Functions& functions_of(const Die& unit) {
+    auto known = functions.find(unit.addr);
+    return known != functions.end() ? known->second
+                                    : functions.emplace(unit.addr, Functions(unit)).first->second;
+  }
+
+  Answer answer(const Die& function, const Die& unit, std::string_view what) {
+    auto [known, fresh] = answers.try_emplace(function.addr);
+    if (fresh)
+      known->second = prototype_of(function, unit, fmt::format("{} {}", what, printable(path)), types, scope);
+    return known->second;
+  }
+};
+
+DebugInfo::DebugInfo(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DebugInfo::~DebugInfo() = default;
+
+std::unique_ptr<DebugInfo> DebugInfo::open(UniqueFd fd, std::string path) {
+  std::unique_ptr<Dwarf, Impl::End> dwarf(dwarf_begin(fd.get(), DWARF_C_READ));
+  if (dwarf == nullptr) {
+    RTRACE_LOG(proto, 1, "{}: {}", path, dwarf_errmsg(-1));
+    return nullptr;
+  }
+  return std::unique_ptr<DebugInfo>(
+      new DebugInfo(std::make_unique<Impl>(std::move(fd), std::move(dwarf), std::move(path))));
+}
+
+std::unique_ptr<DebugInfo> DebugInfo::of(const elf::ElfFile& file, UniqueFd own) {
+  if (file.has_debug_info()) return own ? open(std::move(own), file.path()) : nullptr;
+  auto separate = file.open_debug_file();
+  return separate ? open(std::move(separate->fd), std::move(separate->path)) : nullptr;
+}
+
+const std::string& DebugInfo::path() const {
+  return impl_->path;
+}
+
+Answer DebugInfo::function_at(ElfAddr address) {
+  auto unit = impl_->units.holding(address);
+  if (!unit) return {nullptr, fmt::format("{} does not describe it", printable(impl_->path))};
+  if (std::string reason = why_unreadable(*unit); !reason.empty()) return {nullptr, reason};
+  auto function = impl_->functions_of(*unit).at(address);
+  if (!function) return {nullptr, fmt::format("{} does not describe it", printable(impl_->path))};
+  return impl_->answer(*function, *unit, "debug info of");
+}
+
+Answer DebugInfo::declaration_of(std::string_view symbol) {
+  const std::vector<Die>& units = impl_->units.all();
+  uint64_t searched = 0;
+  for (const Die& unit : units) {
+    Die self = unit;
+    const uint64_t begin = dwarf_dieoffset(&self);
+    const size_t next = static_cast<size_t>(&unit - units.data()) + 1;
+    if (searched > kMaxSearched)
+      return {nullptr,
+              fmt::format("{} is too large to be searched for declarations", printable(impl_->path))};
+    if (next < units.size()) {
+      Die after = units[next];
+      searched += dwarf_dieoffset(&after) - begin;
+    }
+    if (!why_unreadable(unit).empty()) continue;
+    auto function = impl_->functions_of(unit).declared(symbol);
+    if (!function) continue;
+    Answer found = impl_->answer(*function, unit, "declared in the debug info of");
+    if (found.prototype) return found;
+  }
+  return {nullptr, fmt::format("{} does not declare it", printable(impl_->path))};
+}
+
+}  // namespace rtrace::dwarf

@@ -1,0 +1,126 @@
+#include "prototypes.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace rtrace::session {
+namespace {
+
+// Beside the program, so that it works wherever it was installed or unpacked, and in a build tree.
+std::string shipped_configuration() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto installed = program.parent_path().parent_path() / "share/rtrace/conf";
+  return std::filesystem::exists(installed, error) ? installed : program.parent_path() / "conf";
+}
+
+const elf::LoadedObject* object_of(const plan::Objects& objects, elf::ObjectId id) {
+  for (const auto& object : objects)
+    if (object.id == id) return &object;
+  return nullptr;
+}
+
+}  // namespace
+
+Prototypes::Prototypes(const Options& options, Reporter& reporter) : options_(options), reporter_(reporter) {
+  proto::Diagnostics diagnostics;
+  for (const std::string& path : options.config) catalogue_.add(path, diagnostics);
+  report(diagnostics);
+  const char* home = getenv("HOME");
+  const char* config_home = getenv("XDG_CONFIG_HOME");
+  if (config_home != nullptr && *config_home != 0)
+    catalogue_.add_folder(std::string(config_home) + "/rtrace");
+  else if (home != nullptr)
+    catalogue_.add_folder(std::string(home) + "/.config/rtrace");
+  catalogue_.add_folder(shipped_configuration());
+  if (home != nullptr) catalogue_.add_fallback(std::string(home) + "/.ltrace.conf");
+  catalogue_.add_fallback("/etc/ltrace.conf");
+}
+
+void Prototypes::report(const proto::Diagnostics& diagnostics) {
+  for (const std::string& line : diagnostics) reporter_.say(line);
+}
+
+Prototypes::Found Prototypes::in_files(const plan::ProbePoint& point) {
+  proto::Diagnostics diagnostics;
+  Found found = catalogue_.find_specific(point.name, point.prototype_object, diagnostics);
+  report(diagnostics);
+  return found;
+}
+
+Prototypes::Found Prototypes::of_alias(const plan::ProbePoint& point) {
+  proto::Diagnostics diagnostics;
+  Found found;
+  for (size_t i = 0; found == nullptr && i < point.aliases.size(); ++i)
+    found = catalogue_.find_specific(point.aliases[i], point.prototype_object, diagnostics);
+  report(diagnostics);
+  return found;
+}
+
+Prototypes::Found Prototypes::from_fallback(const plan::ProbePoint& point) {
+  proto::Diagnostics diagnostics;
+  Found found = catalogue_.find_fallback(point.name, point.prototype_object, diagnostics);
+  for (size_t i = 0; found == nullptr && i < point.aliases.size(); ++i)
+    found = catalogue_.find_fallback(point.aliases[i], point.prototype_object, diagnostics);
+  report(diagnostics);
+  return found;
+}
+
+// An entry is where the probe stands. A call site is in its caller: the definition goes by the name of the
+// object that the plan found.
+Prototypes::Callee Prototypes::callee_of(const plan::ProbePoint& point, const plan::Objects& objects) {
+  if (point.kind == plan::ProbeKind::entry || point.only_from_caller) {
+    const auto* object = object_of(objects, point.object);
+    if (object == nullptr) return {};
+    return {object->file, object->in_file(point.address)};
+  }
+  for (const auto& object : objects) {
+    if (object.name() != point.prototype_object) continue;
+    auto symbol = object.file->find_exported(point.name);
+    // An IFUNC's address is its resolver's.
+    return {object.file, symbol && !symbol->ifunc ? std::optional(symbol->address) : std::nullopt};
+  }
+  return {};
+}
+
+const Prototypes::Known& Prototypes::find(const plan::ProbePoint& point, const plan::Objects& objects,
+                                          ObjectCache& files) {
+  const Callee callee = callee_of(point, objects);
+  const auto* caller = point.kind == plan::ProbeKind::plt ? object_of(objects, point.caller_object) : nullptr;
+  const auto caller_file = caller != nullptr ? caller->file : nullptr;
+  const std::string key =
+      fmt::format("{}@{}~{}|{}:{}|{}", point.name, point.prototype_object, point.clone,
+                  static_cast<const void*>(callee.file.get()), callee.address.value_or(ElfAddr{}),
+                  static_cast<const void*>(caller_file.get()));
+  auto [known, fresh] = known_.try_emplace(key);
+  if (!fresh) return known->second;
+  known->second = look_up(point, callee, caller_file, files);
+  asked_.insert({callee.file, caller_file});
+  return known->second;
+}
+
+Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Callee& callee,
+                                      const elf::ElfFile* caller, ObjectCache& files) {
+  if (point.clone) return {nullptr, "none: a clone's arguments are not those of the source"};
+  if (Found found = in_files(point)) return {found, found->origin};
+  std::string why;
+  auto ask = [&](const std::shared_ptr<const elf::ElfFile>& file, auto question) -> Found {
+    // A table of counts shows no arguments.
+    auto* debug = file == nullptr || options_.summary ? nullptr : files.debug_info(file);
+    if (debug == nullptr) return nullptr;
+    dwarf::Answer answer = question(*debug);
+    if (!answer.prototype) why += "; " + answer.reason;
+    return answer.prototype;
+  };
+  Found found;
+  if (callee.address)
+    found = ask(callee.file, [&](auto& debug) { return debug.function_at(*callee.address); });
+  if (!found) found = of_alias(point);
+  if (!found) found = ask(caller, [&](auto& debug) { return debug.declaration_of(point.name); });
+  if (!found) found = from_fallback(point);
+  if (found) return {found, found->origin};
+  return {nullptr, why.empty() ? "none" : "none (" + why.substr(2) + ")"};
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,54 @@
+// Where a probe's prototype comes from, in the order of precedence that the manual states.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "object_cache.h"
+#include "reporter.h"
+#include "rtrace/plan/plan.h"
+#include "rtrace/proto/catalogue.h"
+#include "rtrace/session/options.h"
+
+namespace rtrace::session {
+
+class Prototypes {
+ public:
+  // Reads the -F files; throws Error where one cannot be read.
+  Prototypes(const Options& options, Reporter& reporter);
+
+  // Of the function of a probe point in a process with these objects; nullptr where the arguments are to be
+  // guessed. `note` says for --explain where it comes from, or what was asked in vain.
+  struct Known {
+    std::shared_ptr<const proto::Prototype> prototype;
+    std::string note;
+  };
+  const Known& find(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
+
+ private:
+  using Found = std::shared_ptr<const proto::Prototype>;
+  // The function where it is implemented, as far as that is known.
+  struct Callee {
+    std::shared_ptr<const elf::ElfFile> file;
+    std::optional<ElfAddr> address;
+  };
+
+  Known look_up(const plan::ProbePoint& point, const Callee& callee,
+                const std::shared_ptr<const elf::ElfFile>& caller, ObjectCache& files);
+  Found in_files(const plan::ProbePoint& point);
+  Found of_alias(const plan::ProbePoint& point);
+  Found from_fallback(const plan::ProbePoint& point);
+  static Callee callee_of(const plan::ProbePoint& point, const plan::Objects& objects);
+  void report(const proto::Diagnostics& diagnostics);
+
+  const Options& options_;
+  Reporter& reporter_;
+  proto::Catalogue catalogue_;
+  std::unordered_map<std::string, Known> known_;
+  std::set<std::shared_ptr<const elf::ElfFile>> asked_;  // whose addresses are in known_'s keys
+};
+
+}  // namespace rtrace::session

@@ -76,6 +76,9 @@ std::string why_base_not_passed(const Die& type) {
 }
 
 std::string why_struct_not_passed(const Die& type, unsigned depth, unsigned& left) {
+  // Compilers leave out classes whose virtual table or constructors they emit elsewhere.
+  if (flag(type, DW_AT_declaration))
+    return fmt::format("the debug info does not define {}, which is passed by value", name_of(type));
   if (constant(type, DW_AT_byte_size).value_or(0) > kLargestRegister) return {};
   std::string reason;
   for_each_child(type, [&](const Die& child) {

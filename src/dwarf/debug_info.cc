@@ -21,11 +21,11 @@ constexpr uint64_t kMaxSearched = uint64_t{32} << 20;
 
 struct DebugInfo::Impl {
   struct End {
-    void operator()(Dwarf* dwarf) const { dwarf_end(dwarf); }
+    void operator()(Dwarf* opened) const { dwarf_end(opened); }
   };
 
-  Impl(UniqueFd file, std::unique_ptr<Dwarf, End> opened, std::string file_path)
-      : fd(std::move(file)), dwarf(std::move(opened)), path(std::move(file_path)), units(dwarf.get()) {}
+  Impl(UniqueFd file, std::unique_ptr<Dwarf, End> handle, std::string file_path)
+      : fd(std::move(file)), dwarf(std::move(handle)), path(std::move(file_path)), units(dwarf.get()) {}
 
   UniqueFd fd;  // libdw may read through it until the end
   std::unique_ptr<Dwarf, End> dwarf;

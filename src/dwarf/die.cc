@@ -115,12 +115,17 @@ std::optional<Die> bearer(const std::vector<Die>& chain, unsigned attribute) {
   return std::nullopt;
 }
 
+Die defined(const Die& type) {
+  auto definition = referred(type, DW_AT_signature);
+  return definition ? *definition : type;
+}
+
 std::optional<Die> bare_type(std::optional<Die> type) {
   for (unsigned i = 0; type && is_qualifier(tag_of(*type)); ++i) {
     if (i == kMaxQualifiers) return std::nullopt;
     type = referred(*type, DW_AT_type);
   }
-  return type;
+  return type ? std::optional(defined(*type)) : std::nullopt;
 }
 
 }  // namespace rtrace::dwarf

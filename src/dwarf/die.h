@@ -40,6 +40,8 @@ std::vector<Die> with_origins(const Die& die);
 // The first of them that has the attribute.
 std::optional<Die> bearer(const std::vector<Die>& chain, unsigned attribute);
 
+// The definition in a type unit that a stub stands for, else the entry itself.
+Die defined(const Die& type);
 // What a type is without its typedefs and qualifiers; nullopt for void.
 std::optional<Die> bare_type(std::optional<Die> type);
 

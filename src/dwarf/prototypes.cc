@@ -161,8 +161,8 @@ class Reader {
 
   std::string read_parameters(Prototype& prototype) {
     Parameters found = parameters_of(chain_);
-    if (found.empty() && any_flag(chain_, DW_AT_declaration) && has(chain_[0], DW_AT_declaration) &&
-        is_c(unit_) && !any_flag(chain_, DW_AT_prototyped))
+    if (found.named.empty() && has(chain_[0], DW_AT_declaration) && is_c(unit_) &&
+        !any_flag(chain_, DW_AT_prototyped))
       return "declared without its parameters";
     if (found.named.size() > kMaxParameters) return "it has too many parameters";
     for (const Die& parameter : found.named) {

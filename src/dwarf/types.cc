@@ -94,7 +94,7 @@ bool is_integral(const proto::Type& type) {
 TypeRef TypeReader::read(const std::optional<Die>& type) {
   if (!type || nesting_ == kMaxNesting) return proto::make_void();
   ++nesting_;
-  TypeRef made = read_kind(*type);
+  TypeRef made = read_kind(defined(*type));
   --nesting_;
   return made;
 }

@@ -101,7 +101,7 @@ const Prototypes::Known& Prototypes::find(const plan::ProbePoint& point, const p
 }
 
 Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Callee& callee,
-                                      const elf::ElfFile* caller, ObjectCache& files) {
+                                      const std::shared_ptr<const elf::ElfFile>& caller, ObjectCache& files) {
   if (point.clone) return {nullptr, "none: a clone's arguments are not those of the source"};
   if (Found found = in_files(point)) return {found, found->origin};
   std::string why;

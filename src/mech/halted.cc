@@ -31,8 +31,8 @@ bool sleeps(pid_t tid) {
 
 }  // namespace
 
-HaltedProcess::HaltedProcess(pid_t pid, const std::unordered_set<VirtAddr>& sites)
-    : pid_(pid), sites_(sites) {
+HaltedProcess::HaltedProcess(const tracee::ProcessMemory& memory, const std::unordered_set<VirtAddr>& sites)
+    : pid_(memory.pid()), memory_(memory), sites_(sites) {
   seize_all();
   all_stopped_ = stop_all();
 }
@@ -92,6 +92,20 @@ bool HaltedProcess::met_site(pid_t tid, VirtAddr* site) const {
   return sites_.contains(*site);
 }
 
+// The kernel makes a SIGTRAP of the stop that a tracer has not lived to answer: of a system call
+// (kernel: include/linux/ptrace.h, ptrace_report_syscall), of a hit whose registers were written already, of
+// a step. A program's own int3 leaves its pc behind one, and its own step is not among them: it has a
+// handler.
+bool HaltedProcess::is_left_over(pid_t tid) const {
+  const auto info = tracee::signal_info(tid);
+  const auto regs = tracee::registers(tid);
+  if (!info || !regs) return false;
+  if (info->si_code == TRAP_TRACE) return true;
+  std::byte before{};
+  const bool int3 = memory_.read_forced(regs->pc() - 1, {&before, 1}) == 1 && before == std::byte{0xcc};
+  return info->si_code == SI_KERNEL && !int3;
+}
+
 HaltedProcess::State HaltedProcess::classify(pid_t tid, const tracee::Stop& stop) {
   VirtAddr site;
   const bool met = met_site(tid, &site);
@@ -101,14 +115,16 @@ HaltedProcess::State HaltedProcess::classify(pid_t tid, const tracee::Stop& stop
       if (regs) regs->set_pc(site);
       if (regs && tracee::set_registers(tid, *regs) == tracee::Alive::yes) return State::stopped;
     }
+    if (is_left_over(tid)) return State::stopped;
     (void)tracee::resume(tid, SIGTRAP);
     return State::running;
   }
   const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);
   if (group_stop || std::holds_alternative<tracee::Interrupted>(stop)) {
-    // One that has met an int3 still has its SIGTRAP to come.
-    const auto status = met ? tracee::read_status(tid) : std::nullopt;
-    if (!status || (status->pending & tracee::signal_bit(SIGTRAP)) == 0)
+    // One that has met an int3 still has its SIGTRAP to come: it must not find the handler gone.
+    const auto status = tracee::read_status(tid);
+    const uint64_t due = status ? status->pending & ~status->blocked : 0;
+    if ((due & tracee::signal_bit(SIGTRAP)) == 0)
       return group_stop ? State::group_stopped : State::interrupted;
   }
   const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);

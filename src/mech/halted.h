@@ -9,15 +9,17 @@
 #include <vector>
 
 #include "rtrace/base/address.h"
+#include "rtrace/tracee/process_memory.h"
 #include "rtrace/tracee/stop.h"
 
 namespace rtrace::mech {
 
 class HaltedProcess {
  public:
-  // Throws Error where the process cannot be seized. `sites`: where int3s of ours stand; a thread that has
-  // met one is taken back onto it.
-  HaltedProcess(pid_t pid, const std::unordered_set<VirtAddr>& sites);
+  // Throws Error where the process cannot be seized. `sites`: where int3s of ours stand or stood; a thread
+  // that has met one is taken back onto it. SIGTRAPs that a dead tracer's last requests have left on their
+  // way are swallowed.
+  HaltedProcess(const tracee::ProcessMemory& memory, const std::unordered_set<VirtAddr>& sites);
   // Lets all tasks go.
   ~HaltedProcess();
   HaltedProcess(const HaltedProcess&) = delete;
@@ -40,10 +42,12 @@ class HaltedProcess {
   bool ask(pid_t tid);
   State classify(pid_t tid, const tracee::Stop& stop);
   bool met_site(pid_t tid, VirtAddr* site) const;
+  bool is_left_over(pid_t tid) const;
   void on_child(pid_t parent, tracee::NewTask::Kind kind);
   static void settle(pid_t tid);
 
   pid_t pid_;
+  const tracee::ProcessMemory& memory_;
   const std::unordered_set<VirtAddr>& sites_;
   std::map<pid_t, State> tasks_;
   std::map<pid_t, int> owed_;

@@ -233,7 +233,7 @@ Repaired Repair::run() {
     return repaired_;
   }
   {
-    HaltedProcess halted(pid_, sites_);
+    HaltedProcess halted(memory_, sites_);
     bool out = true;
     give_masks_back();
     for (pid_t tid : halted.stopped()) out &= walk_out(halted, tid);

@@ -205,6 +205,20 @@ class KillingFilter(unittest.TestCase):
             self.assertEqual(calls, 0, result)
             self.assertRegex(result.stderr, r"add.*declined.*seccomp")
 
+    def test_the_strict_mode_is_never_trusted(self):
+        with harness.without_capabilities("sys_admin"):
+            result, calls = self.add_is_traced(["strict"], "--trust-seccomp")
+            self.assertEqual(calls, 0, result)
+            self.assertRegex(result.stderr, r"add.*declined.*seccomp")
+
+    def test_memory_that_is_never_writable_and_executable_is_no_obstacle(self):
+        with harness.Target([harness.target("guarded"), "mdwe"]) as probe:
+            probe.process.stdin.close()
+            if probe.process.wait(harness.PATIENCE) == 5:
+                self.skipTest("this kernel has no PR_SET_MDWE (Linux 6.3)")
+        result, calls = self.add_is_traced(["mdwe"])
+        self.assertEqual(calls, 1, result)
+
     def test_a_filter_that_is_trusted_is_no_obstacle(self):
         with harness.without_capabilities("sys_admin"):
             result, calls = self.add_is_traced(["mild"], "--trust-seccomp")

@@ -1,7 +1,8 @@
-/* guarded [later|mild]: under a seccomp filter that kills on every system call by which memory is mapped or a
-   signal's action changed. For each line on standard input calls outer(1) and add(1, 1) and says "done"; ends
-   with the input. "later": the first line is for setting the filter; "mild": one that lets everything
-   through. */
+/* guarded [later|mild|strict|mdwe]: under a seccomp filter that kills on every system call by which memory is
+   mapped or a signal's action changed. For each line on standard input calls outer(1) and add(1, 1) and says
+   "done"; ends with the input. "later": the first line is for setting the filter; "mild": a filter that lets
+   everything through; "strict": seccomp's strict mode; "mdwe": no seccomp, but memory that can be written can
+   never become executable. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -13,6 +14,8 @@
 #include <unistd.h>
 
 #include "fixture.h"
+
+enum { kSetMdwe = 65 }; /* PR_SET_MDWE, Linux 6.3 */
 
 #define KILL_ON(number, left) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, (left) + 1, 0)
 
@@ -49,12 +52,17 @@ int main(int argc, char** argv) {
   const int later = argc > 1 && strcmp(argv[1], "later") == 0;
   char pid[32];
   int size = snprintf(pid, sizeof pid, "pid %d\n", (int)getpid());
-  if (!later && filter(argc > 1)) return 2;
+  const char* what = argc > 1 ? argv[1] : "";
+  const int strict = strcmp(what, "strict") == 0;
+  if (strict && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) return 2;
+  if (strcmp(what, "mdwe") == 0 && prctl(kSetMdwe, 1, 0, 0, 0) != 0) return 5;
+  if ((argc == 1 || strcmp(what, "mild") == 0) && filter(argc > 1)) return 2;
   if (!say(pid, (size_t)size)) return 3;
   if (later && (!line() || filter(0) || !say("filtered\n", 9))) return 2;
   while (line()) {
     if (outer(1) != 6 || add(1, 1) != 2) return 4;
     if (!say("done\n", 5)) return 3;
   }
+  if (strict) syscall(SYS_exit, 0);
   return 0;
 }

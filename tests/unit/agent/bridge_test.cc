@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "rtrace/agent/abi.h"
 #include "../../../src/agent/bridge.h"
+#include "rtrace/agent/abi.h"
 
 namespace rtrace::agent {
 namespace {
@@ -19,7 +19,8 @@ class Table {
   SiteEntry* entries() { return table()->entries; }
   void put(uint64_t site, uint64_t copy) {
     uint64_t slot = site_slot(site, table()->slots);
-    while (entries()[slot].site != 0 && entries()[slot].site != site) slot = (slot + 1) & (table()->slots - 1);
+    while (entries()[slot].site != 0 && entries()[slot].site != site)
+      slot = (slot + 1) & (table()->slots - 1);
     entries()[slot] = {site, copy | uint64_t{0x55} << 56};
   }
 

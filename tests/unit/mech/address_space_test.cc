@@ -279,8 +279,8 @@ TEST_F(AddressSpaceTest, WhatIsNotInACopyIsNotTranslated) {
   start(tests::wrong_answers);
   install_all();
   const BreakpointSite& lea = *space->find(kTargets[3].address());
-  const VirtAddr places[] = {kTargets[0].address(), kTargets[0].address() + 1, lea.copy + 1, space->foothold().gadget(),
-                             VirtAddr{0}};
+  const VirtAddr places[] = {kTargets[0].address(), kTargets[0].address() + 1, lea.copy + 1,
+                             space->foothold().gadget(), VirtAddr{0}};
   for (VirtAddr place : places) {
     arch::Regs regs;
     regs.set_pc(place);

@@ -69,6 +69,7 @@ static std::vector<std::byte> original_code(
 
 InstallAnswer AddressSpace::install(VirtAddr address, std::span<const std::byte> expected) {
   if (BreakpointSite* site = find(address)) return Installed{site};
+  removed_.erase(address);
   const auto code = original_code(memory_, sites_, address);
   if (code.empty()) return Declined{"its memory cannot be read"};
   if (code[0] == kInt3) return Declined{"an int3 that is not ours stands there"};
@@ -151,10 +152,17 @@ bool AddressSpace::is_behind(const arch::Regs& regs) const {
   return translation.changed && translation.replayed == nullptr;
 }
 
-void AddressSpace::forget(Range range) {
+static bool holds_int3(const tracee::ProcessMemory& memory, VirtAddr address) {
+  std::byte now{};
+  return memory.read_forced(address, {&now, 1}) == 1 && now == kInt3;
+}
+
+std::vector<VirtAddr> AddressSpace::forget(Range range) {
+  std::vector<VirtAddr> standing;
   std::erase_if(sites_, [&](const auto& entry) {
     const BreakpointSite& site = *entry.second;
     if (!range.contains(site.address)) return false;
+    if (holds_int3(memory_, site.address)) standing.push_back(site.address);
     for (uint64_t offset = 0; offset < site.copy_size; offset += CodeArena::kAlignment)
       copies_.erase(site.copy + offset);
     if (site.copy) foothold_.release(site.copy, site.copy_size);
@@ -162,6 +170,16 @@ void AddressSpace::forget(Range range) {
     ledger_.withdraw(site.patch);
     return true;
   });
+  return standing;
+}
+
+void AddressSpace::take_out(VirtAddr address, std::byte own) {
+  if (memory_.write(address, one(own)) == 0) removed_.insert(address);
+}
+
+bool AddressSpace::met_removed(const arch::Regs& regs) const {
+  const VirtAddr address = arch::pc_at_breakpoint(regs);
+  return removed_.contains(address) && !holds_int3(memory_, address);
 }
 
 void AddressSpace::forget_all() {
@@ -171,11 +189,8 @@ void AddressSpace::forget_all() {
 }
 
 void AddressSpace::restore(const tracee::ProcessMemory& memory) const {
-  for (const auto& [address, site] : sites_) {
-    std::byte now{};
-    if (memory.read_forced(address, {&now, 1}) == 1 && now == kInt3)
-      (void)memory.write(address, one(site->saved));
-  }
+  for (const auto& [address, site] : sites_)
+    if (holds_int3(memory, address)) (void)memory.write(address, one(site->saved));
 }
 
 std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {

@@ -163,6 +163,11 @@ void Engine::on(Task& task, tracee::Trap) {
     at_site(task, *site, *regs);
     return;
   }
+  if (image != nullptr && image->space().met_removed(*regs)) {
+    regs->set_pc(regs->pc() - 1);
+    (void)tracee::set_registers(task.id.tid, *regs);
+    return go_on(task, 0);
+  }
   if (!step_aside(task, *regs)) deliver(task, SIGTRAP);
 }
 

@@ -221,17 +221,27 @@ std::optional<elf::LoadedObject> Image::load(const loader::LinkMapEntry& entry) 
   return loaded_[key] = object;
 }
 
-void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
+// Answers where int3s of ours stand in what is mapped there now.
+std::vector<VirtAddr> Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
   auto known = loaded_.find(key_of(entry));
-  if (known == loaded_.end()) return;
+  if (known == loaded_.end()) return {};
   const elf::LoadedObject object = known->second;
   loaded_.erase(known);
   RTRACE_LOG(session, 1, "unloaded {} at {}", object.path, object.bias.value);
-  space_->forget(object.range());
+  std::vector<VirtAddr> standing = space_->forget(object.range());
   std::erase_if(objects_, [&](const auto& candidate) { return candidate.id == object.id; });
   std::erase_if(implementations_, [&](const auto& answer) { return object.maps(answer.first); });
   std::erase_if(armed_, [&](const auto& point) { return point.second.object == object.id; });
   services_.reporter.take(who, timestamp(), decode::Unloaded{object.path});
+  return standing;
+}
+
+// An object was replaced at its place while we armed it: the new one's own bytes are in its file.
+void Image::take_out_strays(const std::vector<VirtAddr>& standing) {
+  for (VirtAddr address : standing) {
+    const auto own = file_bytes(address);
+    if (!own.empty() && own[0] != std::byte{arch::kInt3}) space_->take_out(address, own[0]);
+  }
 }
 
 void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
@@ -243,7 +253,9 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
     services_.reporter.say(
         fmt::format("the link map of process {} is broken; what follows the break is left out", pid_));
   const auto changes = loader::diff(link_map_, *map);
-  for (const auto& entry : changes.removed) unload(entry, who);
+  std::vector<VirtAddr> standing;
+  for (const auto& entry : changes.removed)
+    for (VirtAddr address : unload(entry, who)) standing.push_back(address);
   maps_ = tracee::read_maps(pid_);
   unseen_returns_.clear();
   branches_to_entry_.clear();
@@ -251,6 +263,7 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
   for (const auto& entry : changes.added)
     if (auto object = load(entry)) added.push_back(*object);
   adopt(*map);
+  take_out_strays(standing);
   for (const auto& object : added)
     services_.reporter.take(who, timestamp(), decode::Loaded{object.path, object.bias.value});
   link_map_ = std::move(*map);

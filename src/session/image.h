@@ -113,7 +113,8 @@ class Image {
   void without_link_map(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
-  void unload(const loader::LinkMapEntry& entry, event::TraceeId who);
+  std::vector<VirtAddr> unload(const loader::LinkMapEntry& entry, event::TraceeId who);
+  void take_out_strays(const std::vector<VirtAddr>& standing);
   void arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped);
   void watch_signal_call(const elf::LoadedObject& object, ElfAddr where, uint8_t kind,
                          const NeedStopped& need_stopped);

@@ -149,8 +149,24 @@ class Survival(unittest.TestCase):
         shutil.rmtree(rtrace.folder, ignore_errors=True)
 
     def under_way(self, rtrace):
-        size = len(rtrace.lines_so_far())
-        harness.wait_until(lambda: len(rtrace.lines_so_far()) > size, "lines come")
+        size = os.path.getsize(rtrace.output)
+
+        def more():
+            self.assertIsNone(self.target.process.poll(), "the target has died while traced")
+            return os.path.getsize(rtrace.output) > size
+        try:
+            harness.wait_until(more, "lines come")
+        except harness.Failure as failure:
+            raise harness.Failure("%s\n%s\n%s" % (failure, rtrace.notices(), self.states())) from None
+
+    def states(self):
+        """Where each thread of the target stands, for messages."""
+        lines = []
+        for tid in os.listdir("/proc/%d/task" % self.target.pid):
+            status = harness.read_text("/proc/%d/task/%s/status" % (self.target.pid, tid))
+            lines.append(tid + " " + " ".join(re.findall(r"^(?:State|TracerPid|SigPnd|SigBlk):\s+(\S+)", status, re.M)) +
+                         " " + harness.read_text("/proc/%d/task/%s/syscall" % (self.target.pid, tid)).strip())
+        return "\n".join(lines)
 
     def moment_told(self, rtrace):
         told = re.search(r"engine was killed \(at: ([\w-]+)\)", rtrace.notices())

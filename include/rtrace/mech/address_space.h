@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "rtrace/arch/regs.h"
@@ -66,9 +67,16 @@ class AddressSpace {
   bool is_behind(const arch::Regs& regs) const;
   bool in_copy(VirtAddr pc) const { return foothold_.contains(pc); }
 
-  // An object is unmapped: its sites are gone with it, and nothing is written.
-  void forget(Range range);
+  // An object has left the link map: its sites are gone with it, and nothing is written. Answers where an
+  // int3 stands all the same: another object may have taken its place before we looked, and got the int3 that
+  // was meant for the first.
+  std::vector<VirtAddr> forget(Range range);
+  // Takes such an int3 out. The caller knows that it is not the object's own, and what is.
+  void take_out(VirtAddr address, std::byte own);
   void forget_all();
+  // Whether a thread with these registers has met an int3 that take_out() has removed since: its pc goes back
+  // by one.
+  bool met_removed(const arch::Regs& regs) const;
 
   // Puts all original bytes back, in this memory or in that of a fork child with a copy of it. Only where an
   // int3 of ours is still there. Every task of the memory must be stopped, or not have run yet. The sites
@@ -94,6 +102,7 @@ class AddressSpace {
   PatchLedger& ledger_;
   Foothold foothold_;
   std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>> sites_;
+  std::unordered_set<VirtAddr> removed_;                        // by forget(), and nothing stands there since
   std::unordered_map<VirtAddr, const BreakpointSite*> copies_;  // by 16-byte slot of the copy
 };
 

@@ -238,7 +238,7 @@ TEST_F(AddressSpaceTest, WhatIsForgottenIsNeitherKnownNorWritten) {
   install_all();
   const VirtAddr first = kTargets[0].address(), last = kTargets[6].address();
   const VirtAddr copy = space->find(first)->copy;
-  space->forget({first, first + 1});
+  EXPECT_EQ(space->forget({first, first + 1}), std::vector{first});
   EXPECT_EQ(space->find(first), nullptr);
   EXPECT_NE(space->find(last), nullptr);
   EXPECT_EQ(byte_at(first), std::byte{arch::kInt3}) << "its memory may be another object's by now";
@@ -248,6 +248,25 @@ TEST_F(AddressSpaceTest, WhatIsForgottenIsNeitherKnownNorWritten) {
   space->forget_all();
   EXPECT_EQ(space->size(), 0u);
   EXPECT_EQ(live_entries(pid()), 0u);
+}
+
+TEST_F(AddressSpaceTest, AThreadThatHasMetWhatWasTakenOutIsKnown) {
+  start(tests::wrong_answers);
+  install_all();
+  const VirtAddr first = kTargets[0].address();
+  const std::byte own = space->find(first)->saved;
+  arch::Regs regs;
+  regs.set_pc(first + 1);
+  space->forget({first, first + 1});
+  EXPECT_FALSE(space->met_removed(regs));
+  space->take_out(first, own);
+  EXPECT_EQ(byte_at(first), own);
+  EXPECT_TRUE(space->met_removed(regs));
+  regs.set_pc(first + 2);
+  EXPECT_FALSE(space->met_removed(regs));
+  ASSERT_EQ(reason_of(space->install(first, {})), "installed");
+  regs.set_pc(first + 1);
+  EXPECT_FALSE(space->met_removed(regs));
 }
 
 TEST_F(AddressSpaceTest, EachInstructionOfACopyHasItsPlaceInTheProgram) {

@@ -19,11 +19,6 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr unsigned kFirstStop = 200;  // ms, for a child to come to its first stop
 
-bool signals_on_their_way(pid_t tid) {
-  const auto status = tracee::read_status(tid);
-  return !status || ((status->pending | status->shared_pending) & ~status->blocked) != 0;
-}
-
 bool sleeps(pid_t tid) {
   const auto status = tracee::read_status(tid);
   return status && status->state == 'D';
@@ -157,13 +152,6 @@ std::optional<pid_t> HaltedProcess::fit() {
   for (State wanted : {State::stopped, State::interrupted, State::group_stopped}) {
     for (const auto& [tid, state] : tasks_) {
       if (state != wanted || owed_.contains(tid) || tracee::forbids_calls(tid)) continue;
-      auto regs = tracee::registers(tid);
-      // A system call that a signal is about to interrupt must stay as it is.
-      const bool in_call = regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0;
-      if (!regs || (in_call && signals_on_their_way(tid))) continue;
-      if (tracee::rewind_interrupted_syscall(*regs) &&
-          tracee::set_registers(tid, *regs) == tracee::Alive::gone)
-        continue;
       return fit_ = tid;
     }
   }
@@ -171,11 +159,10 @@ std::optional<pid_t> HaltedProcess::fit() {
 }
 
 // A system call that our interrupt has ended with EINTR is issued again, unless a signal of the program's own
-// is on its way: then the EINTR is due.
+// comes first.
 void HaltedProcess::settle(pid_t tid) {
   auto regs = tracee::registers(tid);
-  if (!regs || static_cast<int64_t>(regs->raw.rax) != -EINTR || signals_on_their_way(tid)) return;
-  if (tracee::rewind_interrupted_syscall(*regs)) (void)tracee::set_registers(tid, *regs);
+  if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
 }
 
 HaltedProcess::~HaltedProcess() {
@@ -185,15 +172,9 @@ HaltedProcess::~HaltedProcess() {
       (void)tracee::detach(tid, owed->second);
       continue;
     }
+    const int signal = tid == fit_ ? tracee::stop_in_signal_path(tid) : 0;
     if (state == State::interrupted) settle(tid);
-    if (state == State::group_stopped && tid == fit_) {
-      // A remote call has taken it out of its group-stop; it goes back into it at an interrupt
-      // (kernel/signal.c, do_jobctl_trap).
-      (void)tracee::interrupt(tid);
-      (void)tracee::resume(tid);
-      (void)tracee::consume_within(tid, kFirstStop);
-    }
-    (void)tracee::detach(tid);
+    (void)tracee::detach(tid, signal);
   }
 }
 

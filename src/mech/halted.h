@@ -28,7 +28,7 @@ class HaltedProcess {
   // False where a task ran on in spite of all.
   bool all_stopped() const { return all_stopped_; }
   std::vector<pid_t> stopped() const;
-  // One that can make remote calls: about to run user code, no signal on its way.
+  // One that can make remote calls.
   std::optional<pid_t> fit();
   // The task stands at this signal's delivery: it gets it when it is let go.
   void owe(pid_t tid, int signal) { owed_[tid] = signal; }

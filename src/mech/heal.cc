@@ -27,8 +27,9 @@ const tracee::ProcessMemory* memory_of(pid_t pid, Memories& memories) {
 bool put_back(const Patch& patch, const tracee::ProcessMemory& memory) {
   std::byte now[Patch::kMaxLength];
   const size_t length = patch.length;
-  if (length > Patch::kMaxLength || memory.read_forced(VirtAddr{patch.address}, {now, length}) != length)
-    return false;
+  // More than an int3 is code that a thread may be in the middle of: it lies where nothing of the program
+  // runs.
+  if (length != 1 || memory.read_forced(VirtAddr{patch.address}, {now, length}) != length) return false;
   if (std::memcmp(now, patch.written, length) != 0) return false;
   return memory.write(VirtAddr{patch.address}, std::as_bytes(std::span(patch.original, length))) == 0;
 }

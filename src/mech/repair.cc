@@ -45,6 +45,7 @@ class Repair {
   Repaired run();
 
  private:
+  bool in_borrowed(VirtAddr pc) const;
   bool foreign(VirtAddr pc) const;
   bool walk_out(HaltedProcess& halted, pid_t tid);
   Step next_step(const arch::Regs& regs) const;
@@ -64,14 +65,17 @@ class Repair {
   Repaired repaired_;
 };
 
-// In pages of ours, or in borrowed bytes.
+// In a gadget on loan.
+bool Repair::in_borrowed(VirtAddr pc) const {
+  return std::any_of(remains_.bytes.begin(), remains_.bytes.end(), [&](const auto& bytes) {
+    return bytes.written.size() > 1 &&
+           Range{bytes.address, bytes.address + bytes.written.size()}.contains(pc);
+  });
+}
+
 bool Repair::foreign(VirtAddr pc) const {
-  return std::any_of(remains_.pages.begin(), remains_.pages.end(),
-                     [&](const auto& page) { return page.range.contains(pc); }) ||
-         std::any_of(remains_.bytes.begin(), remains_.bytes.end(), [&](const auto& bytes) {
-           return bytes.written.size() > 1 &&
-                  Range{bytes.address, bytes.address + bytes.written.size()}.contains(pc);
-         });
+  return in_borrowed(pc) || std::any_of(remains_.pages.begin(), remains_.pages.end(),
+                                        [&](const auto& page) { return page.range.contains(pc); });
 }
 
 // A system call that was displaced may take for ever; those of the blob do not.
@@ -85,7 +89,7 @@ Step Repair::next_step(const arch::Regs& regs) const {
   const bool in_blob = std::any_of(remains_.blobs.begin(), remains_.blobs.end(), [&](const auto& blob) {
     return Range{blob.address, blob.address + arch::kPageSize}.contains(regs.pc());
   });
-  return in_blob ? Step::ordinary : Step::never;
+  return in_blob || in_borrowed(regs.pc()) ? Step::ordinary : Step::never;
 }
 
 // Steps a thread that stands in a copy, in the handler or in a remote call until it is back in its own code.
@@ -198,10 +202,8 @@ bool Repair::lends_memory() const {
 // Handler and pages, once no thread can need them.
 void Repair::take_out(HaltedProcess& halted) {
   if (remains_.pages.empty()) return;
-  repaired_.left = "a thread could not be stopped";
-  if (!halted.all_stopped()) return;
   const auto fit = halted.fit();
-  repaired_.left = "no thread of it can make system calls for us (seccomp, or signals on their way)";
+  repaired_.left = "no thread of it can make system calls for us (seccomp, or all are at a signal)";
   if (!fit) return;
   for (const auto& blob : remains_.blobs) {
     const Lowered lowered = lower_bridge({*fit,
@@ -237,11 +239,12 @@ Repaired Repair::run() {
     bool out = true;
     give_masks_back();
     for (pid_t tid : halted.stopped()) out &= walk_out(halted, tid);
-    repaired_.places += put_back(false);
+    out &= halted.all_stopped();
+    repaired_.places += put_back(!out);
     if (out)
       take_out(halted);
     else
-      repaired_.left = "a thread is still inside them";
+      repaired_.left = "a thread is still inside them, or could not be stopped";
     children = halted.children();
   }
   for (pid_t child : children) (void)repair(child, remains_.bytes, false);
@@ -260,7 +263,7 @@ Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files) {
   for (int round = 1; round < kRounds && !all.left.empty(); ++round) {
     if (std::chrono::steady_clock::now() > deadline) break;
     nanosleep(&kPause, nullptr);
-    const Repaired more = Repair(pid, {}, false).run();
+    const Repaired more = Repair(pid, known, false).run();
     all = {all.places + more.places, all.handler || more.handler, all.pages + more.pages, more.left};
   }
   return all;

@@ -142,10 +142,7 @@ void Engine::let_run(Task& task) {
   } else if (was_ours) {
     auto regs = tracee::registers(tid);
     // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen.
-    if (regs && static_cast<int64_t>(regs->raw.rax) == -EINTR) {
-      task.rewound = tracee::rewind_interrupted_syscall(*regs);
-      if (task.rewound) (void)tracee::set_registers(tid, *regs);
-    }
+    if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
   }
   go_on(task, 0);
 }

@@ -98,7 +98,9 @@ class Engine {
   bool sleeps_outside_copies(pid_t tid) const;
   bool trap_is_pending(const Task& task) const;
   void settle_registers(Task& task, Image& image);
-  std::string clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped);
+  std::string clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped,
+                          std::set<pid_t>& called);
+  static void release(pid_t tid, bool called);
   void clean_later(const std::map<pid_t, std::string>& failures);
 
   // --- closing.cc

@@ -127,23 +127,24 @@ bool Engine::trap_is_pending(const Task& task) const {
   return status && (status->pending & tracee::signal_bit(SIGTRAP)) != 0;
 }
 
+// Out of our copies.
 void Engine::settle_registers(Task& task, Image& image) {
   auto regs = tracee::registers(task.id.tid);
-  if (!regs) return;
-  bool changed = image.space().to_program(*regs).changed;
-  if (task.interrupted && static_cast<int64_t>(regs->raw.rax) == -EINTR) {
-    const auto status = tracee::read_status(task.id.tid);
-    // With a signal of its own on the way, the EINTR is the program's.
-    if (status && ((status->pending | status->shared_pending) & ~status->blocked) == 0)
-      changed |= tracee::rewind_interrupted_syscall(*regs).has_value();
-  }
-  if (changed) (void)tracee::set_registers(task.id.tid, *regs);
+  if (regs && image.space().to_program(*regs).changed) (void)tracee::set_registers(task.id.tid, *regs);
+}
+
+void Engine::release(pid_t tid, bool called) {
+  const int owed = called ? tracee::stop_in_signal_path(tid) : 0;
+  auto regs = tracee::registers(tid);
+  if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
+  (void)tracee::detach(tid, owed);
 }
 
 // The program's own code, whether or not all its tasks could be stopped; and neither handler nor page of
 // ours, if none of them can need them.
 // Else why not.
-std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped) {
+std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped,
+                                std::set<pid_t>& called) {
   image.report_lost_probes();
   image.space().restore(image.space().memory());
   if (!image.space().foothold().exists()) return {};
@@ -157,6 +158,7 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
     failure = "a seccomp filter is in force";
     if (tracee::forbids_calls(tid)) continue;
     failure = "the thread could not make the system call";
+    called.insert(tid);
     if (image.survival().lower(tid, image.space()))
       failure = image.space().unmap_copies(tid, image.find_slack());
     break;
@@ -194,10 +196,11 @@ void Engine::detach(std::set<pid_t> pids) {
     if (auto process = processes_.find(pid); process != processes_.end() && process->second->image != nullptr)
       images.insert(process->second->image);
   std::map<pid_t, std::string> failures;
+  std::set<pid_t> called;
   for (const auto& image : images)
-    if (std::string failure = clean_image(*image, stopped, all_stopped); !failure.empty())
+    if (std::string failure = clean_image(*image, stopped, all_stopped, called); !failure.empty())
       failures.emplace(image->space().pid(), std::move(failure));
-  for (pid_t tid : stopped) (void)tracee::detach(tid);
+  for (pid_t tid : stopped) release(tid, called.contains(tid));
   // Those that slept: they wake when what they wait for runs on, and stop once more for us.
   for (auto& [tid, task] : tasks_)
     if (pids.contains(task->process->pid) && !stopped.contains(tid) && tracee::consume_within(tid, kWakeWait))

@@ -37,6 +37,13 @@ std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs) {
   return interrupted;
 }
 
+bool let_kernel_restart(arch::Regs& regs) {
+  if (static_cast<int64_t>(regs.raw.orig_rax) < 0 || static_cast<int64_t>(regs.raw.rax) != -EINTR)
+    return false;
+  regs.raw.rax = static_cast<uint64_t>(-kRestartNoHand);
+  return true;
+}
+
 bool undo_rewind(const InterruptedSyscall& interrupted, arch::Regs& regs) {
   if (regs.pc() != interrupted.instruction) return false;
   regs.set_pc(interrupted.instruction + kSyscallLength);

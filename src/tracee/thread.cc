@@ -171,4 +171,15 @@ std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {
   }
 }
 
+int stop_in_signal_path(pid_t tid) {
+  constexpr unsigned kPatience = 1000;  // ms, for a stop that is pending already
+  if (interrupt(tid) == Alive::gone || resume(tid) == Alive::gone) return 0;
+  const auto event = consume_within(tid, kPatience);
+  if (!event) return 0;
+  const Stop stop = classify(event->status);
+  if (std::holds_alternative<Trap>(stop)) return SIGTRAP;
+  const auto* delivery = std::get_if<SignalDelivery>(&stop);
+  return delivery != nullptr ? delivery->signal : 0;
+}
+
 }  // namespace rtrace::tracee

@@ -7,7 +7,9 @@
 
 namespace rtrace::mech {
 
-// Restores every live entry whose bytes are still the ones that were written. Returns how many.
+// Takes every int3 out that still stands, without stopping anything: what is left to do where repair()
+// cannot. Longer entries are code on loan, which a thread may be in the middle of; they stay. Returns how
+// many.
 size_t heal(PatchTable& table);
 
 }  // namespace rtrace::mech

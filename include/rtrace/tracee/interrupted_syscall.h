@@ -23,6 +23,12 @@ struct InterruptedSyscall {
 // interrupted (kernel: arch/x86/kernel/signal.c, arch_do_signal_or_restart).
 std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs);
 
+// The same decision left to the kernel, for a thread in the very stop that our interrupt has made, which lies
+// in the kernel's signal path: a plain -EINTR becomes -ERESTARTNOHAND. Then the system call is issued again
+// where no signal comes, and returns EINTR where a handler runs first (arch/x86/kernel/signal.c,
+// handle_signal): no signal can slip in between. True where the registers have changed.
+bool let_kernel_restart(arch::Regs& regs);
+
 // At a signal-delivery-stop that follows: if the thread still stands at the rewound instruction, the signal
 // is what interrupts the call, and the program is entitled to its EINTR. Puts the registers back so that the
 // kernel decides (EINTR or restart by SA_RESTART) as it would have.

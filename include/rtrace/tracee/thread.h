@@ -64,6 +64,10 @@ PeekAnswer peek_any(Block block);
 std::optional<WaitEvent> peek(pid_t tid);
 // One task; the stop or end is consumed.
 std::optional<WaitEvent> consume(pid_t tid, Block block);
+// After a remote call: from its stop, outside of the kernel's signal path, into one of our interrupt, inside
+// it, where alone the kernel restarts system calls. Answers the signal that came first and that the thread is
+// owed at its detach; 0: none.
+int stop_in_signal_path(pid_t tid);
 // One task, consumed, waiting at most so long.
 std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds);
 

@@ -99,13 +99,13 @@ class HealTest : public PatchTableTest {
 };
 
 TEST_F(HealTest, OnlyWhatStillStandsThereIsPutBack) {
-  const auto good = publish(0, "that", "what");
-  const auto changed_since = publish(5, "xyz", "wos");
-  const auto withdrawn = publish(9, "WRITTEN", "written");
+  const auto good = publish(0, "W", "w");
+  const auto changed_since = publish(5, "x", "W");
+  const auto withdrawn = publish(9, "W", "w");
   ledger.withdraw(withdrawn);
   const auto unmapped = ledger.publish(child->pid(), VirtAddr{0x1000}, bytes_of("a"), bytes_of("b"));
   EXPECT_EQ(heal(table), 1u);
-  EXPECT_EQ(text(), "that was written here");
+  EXPECT_EQ(text(), "What was written here");
   for (auto index : {good, changed_since, unmapped}) EXPECT_EQ(at(index).live, 0) << index;
   EXPECT_EQ(heal(table), 0u);
 }
@@ -116,9 +116,15 @@ TEST_F(HealTest, AProcessThatIsGoneDoesNotKeepOthersFromBeingHealed) {
   ASSERT_EQ(gone.end(), 0);
   ledger.publish(pid, page.address(), bytes_of("x"), bytes_of("w"));
   ledger.publish(pid, page.address() + 1, bytes_of("x"), bytes_of("h"));
-  publish(0, "THAT", "what");
+  publish(0, "W", "w");
   EXPECT_EQ(heal(table), 1u);
-  EXPECT_EQ(text(), "THAT was written here");
+  EXPECT_EQ(text(), "What was written here");
+}
+
+TEST_F(HealTest, CodeOnLoanIsLeftToWhoeverStopsItsThreads) {
+  publish(0, "THAT", "what");
+  EXPECT_EQ(heal(table), 0u);
+  EXPECT_EQ(text(), "what was written here");
 }
 
 TEST_F(HealTest, AnEntryThatMakesNoSenseIsSkipped) {

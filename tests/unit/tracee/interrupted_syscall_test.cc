@@ -96,5 +96,22 @@ TEST(UndoRewind, IsForAThreadThatStillStandsAtTheInstruction) {
   }
 }
 
+TEST(LetKernelRestart, MakesAnInterruptionTheKernelsToDecide) {
+  arch::Regs regs = in_syscall(SYS_epoll_wait, -EINTR);
+  arch::Regs expected = regs;
+  expected.raw.rax = static_cast<uint64_t>(-kRestartNoHand);
+  EXPECT_TRUE(let_kernel_restart(regs));
+  EXPECT_TRUE(same(regs, expected));
+}
+
+TEST(LetKernelRestart, LeavesEverythingElseAlone) {
+  for (arch::Regs regs : {in_syscall(SYS_read, -kRestartSys), in_syscall(SYS_read, 5),
+                          in_syscall(SYS_read, -EIO), in_syscall(kNone, -EINTR)}) {
+    const arch::Regs before = regs;
+    EXPECT_FALSE(let_kernel_restart(regs));
+    EXPECT_TRUE(same(regs, before));
+  }
+}
+
 }  // namespace
 }  // namespace rtrace::tracee

@@ -254,14 +254,12 @@ Repaired Repair::run() {
 }  // namespace
 
 // A thread that is in the way is elsewhere a moment later.
-Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files) {
-  constexpr int kRounds = 25;
+Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
+                std::chrono::milliseconds patience) {
   constexpr timespec kPause{0, 2'000'000};
-  constexpr auto kPatience = std::chrono::seconds(3);
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   Repaired all = Repair(pid, known, files).run();
-  for (int round = 1; round < kRounds && !all.left.empty(); ++round) {
-    if (std::chrono::steady_clock::now() > deadline) break;
+  while (!all.left.empty() && !tracee::forbids_calls(pid) && std::chrono::steady_clock::now() < deadline) {
     nanosleep(&kPause, nullptr);
     const Repaired more = Repair(pid, known, false).run();
     all = {all.places + more.places, all.handler || more.handler, all.pages + more.pages, more.left};

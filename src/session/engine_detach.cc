@@ -14,7 +14,8 @@ namespace {
 
 // ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
 constexpr unsigned kPatience = 2000;
-constexpr int kRounds = 5;          // of waiting a millisecond for each task
+constexpr int kRounds = 5;  // of waiting a millisecond for each task
+constexpr std::chrono::milliseconds kCleanLater(200);
 constexpr unsigned kWakeWait = 50;  // ms
 
 uint64_t milliseconds() {
@@ -170,7 +171,7 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
 void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
   for (auto [pid, failure] : failures) {
     try {
-      failure = mech::repair(pid, {}, false).left;
+      failure = mech::repair(pid, {}, false, kCleanLater).left;
     } catch (const Error& error) {
       RTRACE_LOG(session, 1, "repair of {}: {}", pid, error.what());  // it has ended
       continue;

@@ -138,7 +138,7 @@ class Survival(unittest.TestCase):
                 return False
             return not any(left)
         try:
-            harness.wait_until(clean, "nothing of rtrace is left (%s)" % what, 10)
+            harness.wait_until(clean, "nothing of rtrace is left (%s)" % what, 20)
         except harness.Failure as failure:
             raise harness.Failure("%s: tracer, altered code, pages, handler: %s" % (failure, left)) from None
 

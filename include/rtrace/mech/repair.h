@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ struct Repaired {
 // memory does not tell of; with `files` its code is compared with its files too. Children that it makes in
 // that moment are put right as well. Throws Error where it cannot be traced: no such process, another tracer,
 // no permission.
-Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files);
+// What is in the way of unmapping is waited for so long.
+Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
+                std::chrono::milliseconds patience = std::chrono::seconds(3));
 
 // What a dead engine's table says of each process.
 std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const PatchTable& table);

@@ -28,8 +28,17 @@ bool sleeps(pid_t tid) {
 
 HaltedProcess::HaltedProcess(const tracee::ProcessMemory& memory, const std::unordered_set<VirtAddr>& sites)
     : pid_(memory.pid()), memory_(memory), sites_(sites) {
-  seize_all();
-  all_stopped_ = stop_all();
+  try {
+    seize_all();
+    all_stopped_ = stop_all();
+  } catch (const Error&) {
+    let_go();
+    throw;
+  }
+}
+
+HaltedProcess::~HaltedProcess() {
+  let_go();
 }
 
 // A thread that is created meanwhile is ours already, or appears in the folder.
@@ -165,7 +174,7 @@ void HaltedProcess::settle(pid_t tid) {
   if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
 }
 
-HaltedProcess::~HaltedProcess() {
+void HaltedProcess::let_go() {
   for (const auto& [tid, state] : tasks_) {
     if (state == State::running) continue;
     if (const auto owed = owed_.find(tid); owed != owed_.end()) {

@@ -38,6 +38,7 @@ class HaltedProcess {
  private:
   enum class State : uint8_t { running, stopped, interrupted, group_stopped };
   void seize_all();
+  void let_go();
   bool stop_all();
   bool ask(pid_t tid);
   State classify(pid_t tid, const tracee::Stop& stop);

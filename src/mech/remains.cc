@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/error.h"
@@ -18,13 +19,34 @@ namespace rtrace::mech {
 namespace {
 
 constexpr uint64_t kMostPages = 16384;  // of one anonymous mapping that are looked at
-constexpr uint64_t kMostSlots = uint64_t{1} << 24;
+constexpr uint64_t kMostSlots = uint64_t{1} << 22;
+constexpr size_t kMostTables = 4;
 constexpr size_t kPiece = size_t{1} << 20;
 constexpr std::byte kInt3{0xcc};
 
 bool is_header(const agent::MappingHeader& header) {
   return std::memcmp(header.magic, agent::kMappingMagic, sizeof header.magic) == 0 &&
          header.version == agent::kAbiVersion && header.size != 0 && header.size % arch::kPageSize == 0;
+}
+
+// The head of a blob, if its code is the one that we carry and what it says of itself can be: the memory is
+// the tracee's, which may have written anything there. Another version's blob is not known.
+std::optional<agent::Blob> our_blob(const Memory& memory, VirtAddr at, uint64_t size) {
+  const std::span ours(reinterpret_cast<const std::byte*>(rtrace_blob_begin),
+                       static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
+  std::vector<std::byte> theirs(ours.size());
+  if (memory.read(at, theirs) != theirs.size() ||
+      std::memcmp(theirs.data() + sizeof(agent::Blob), ours.data() + sizeof(agent::Blob),
+                  ours.size() - sizeof(agent::Blob)) != 0)
+    return std::nullopt;
+  agent::Blob head, own;
+  std::memcpy(&head, theirs.data(), sizeof head);
+  std::memcpy(&own, ours.data(), sizeof own);
+  const bool offsets =
+      head.bridge == own.bridge && head.restorer == own.restorer && head.gadget == own.gadget;
+  const bool frame =
+      head.frame_begin >= at.value && head.frame_begin <= head.frame_end && head.frame_end <= at.value + size;
+  return offsets && frame ? std::optional(head) : std::nullopt;
 }
 
 // The kernel joins mappings that touch: headers may stand at any page.
@@ -38,12 +60,18 @@ void look_into(const Memory& memory, Range range, Remains& remains) {
     }
     remains.pages.push_back({{at, at + header->size}, header->session, header->kind});
     if (header->kind == agent::kBlobMapping)
-      if (const auto head = memory.read_value<agent::Blob>(at)) remains.blobs.push_back({at, *head});
+      if (const auto head = our_blob(memory, at, header->size)) remains.blobs.push_back({at, *head});
     at = at + header->size;
   }
 }
 
-void read_table(const Memory& memory, VirtAddr table, std::vector<ForeignBytes>& bytes) {
+bool is_own_code(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
+  const auto* mapping = tracee::find_mapping(maps, address);
+  return mapping != nullptr && mapping->executable && mapping->file_backed() && !mapping->shared;
+}
+
+void read_table(const Memory& memory, const std::vector<tracee::MapsEntry>& maps, VirtAddr table,
+                std::vector<ForeignBytes>& bytes) {
   struct Head {
     agent::MappingHeader mapping;
     uint64_t slots;
@@ -56,7 +84,7 @@ void read_table(const Memory& memory, VirtAddr table, std::vector<ForeignBytes>&
   const size_t got = memory.read(table + agent::kTableEntries, std::as_writable_bytes(std::span(entries)));
   entries.resize(got / sizeof(agent::SiteEntry));
   for (const agent::SiteEntry& entry : entries)
-    if (entry.site != 0 && entry.copy() != 0)
+    if (entry.copy() != 0 && is_own_code(maps, VirtAddr{entry.site}))
       bytes.push_back({VirtAddr{entry.site}, {std::byte{entry.displaced()}}, {kInt3}});
 }
 
@@ -118,13 +146,20 @@ void compare_mapping(pid_t pid, const Memory& memory, const tracee::MapsEntry& e
 
 }  // namespace
 
-Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>& maps) {
+Remains find_pages(const Memory& memory, const std::vector<tracee::MapsEntry>& maps) {
   Remains remains;
   for (const auto& entry : maps)
     if (!entry.file_backed() && entry.path.empty() && entry.readable && !entry.writable && !entry.shared)
       look_into(memory, entry.range, remains);
+  return remains;
+}
+
+Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>& maps) {
+  Remains remains = find_pages(memory, maps);
+  std::set<uint64_t> tables;
   for (const auto& blob : remains.blobs)
-    if (blob.head.table != 0) read_table(memory, VirtAddr{blob.head.table}, remains.bytes);
+    if (blob.head.table != 0 && tables.size() < kMostTables && tables.insert(blob.head.table).second)
+      read_table(memory, maps, VirtAddr{blob.head.table}, remains.bytes);
   return remains;
 }
 

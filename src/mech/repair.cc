@@ -10,6 +10,7 @@
 #include <csignal>
 #include <ctime>
 #include <map>
+#include <set>
 
 #include "borrowed_gadget.h"
 #include "halted.h"
@@ -24,6 +25,8 @@ namespace rtrace::mech {
 namespace {
 
 constexpr int kMostSteps = 4096;
+constexpr size_t kMostSessions = 16;
+constexpr unsigned kStepWait = 2000;               // ms
 constexpr size_t kDeepestStack = size_t{1} << 20;  // of a thread's stack that is looked at
 constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
                              tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
@@ -115,8 +118,9 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
       (void)tracee::set_signal_mask(tid, ~kFaults);
     }
     const auto event =
-        tracee::step(tid) == tracee::Alive::yes ? tracee::consume(tid, tracee::Block::yes) : std::nullopt;
-    if (!event || event->status.is_end()) return true;
+        tracee::step(tid) == tracee::Alive::yes ? tracee::consume_within(tid, kStepWait) : std::nullopt;
+    if (!event) return tracee::read_tasks(pid_).empty();
+    if (event->status.is_end()) return true;
     const auto stop = tracee::classify(event->status);
     if (std::holds_alternative<tracee::Trap>(stop)) continue;
     if (const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop)) halted.owe(tid, delivery->signal);
@@ -292,16 +296,32 @@ std::vector<pid_t> find_session(uint64_t session) {
     const auto maps = tracee::read_maps(pid);
     if (maps.empty()) continue;
     try {
-      const Remains remains = find_remains(tracee::ProcessMemory(pid), maps);
+      const Remains remains = find_pages(tracee::ProcessMemory(pid), maps);
       if (std::any_of(remains.pages.begin(), remains.pages.end(),
                       [&](const auto& page) { return page.session == session; }))
         found.push_back(pid);
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       continue;  // it ended, or is not ours to look into
     }
   }
   if (folder != nullptr) closedir(folder);
   return found;
+}
+
+std::vector<pid_t> find_relatives(pid_t pid) {
+  std::set<pid_t> relatives;
+  try {
+    std::set<uint64_t> sessions;
+    for (const auto& page : find_pages(tracee::ProcessMemory(pid), tracee::read_maps(pid)).pages)
+      sessions.insert(page.session);
+    if (sessions.size() > kMostSessions) return {};  // nobody dies in one process so often
+    for (uint64_t session : sessions)
+      for (pid_t found : find_session(session)) relatives.insert(found);
+  } catch (const Error&) {
+    return {};
+  }
+  relatives.erase(pid);
+  return {relatives.begin(), relatives.end()};
 }
 
 }  // namespace rtrace::mech

@@ -99,7 +99,7 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
     }
     regs->set_pc(site->address);
     if (tracee::set_registers(event.tid, *regs) == tracee::Alive::gone) return false;
-    restore_trap_state(event.tid, task.process->trap, task.trap_blocked, image->space(),
+    restore_trap_state(event.tid, task.process->trap, task.trap_blocked, Look::yes, image->space(),
                        stop_here(task, *regs));
     return true;
   }

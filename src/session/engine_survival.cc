@@ -12,7 +12,14 @@ namespace rtrace::session {
 void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped) {
   if (task.process->silent) return;  // its actions are its own
   Survival& survival = image.survival();
-  if (task.trap_blocked != TrapBlocked::no) survival.lost();
+  if (task.trap_blocked != TrapBlocked::no) {
+    if (survival.tells_of_blocking())
+      reporter_.notice(
+          fmt::format("threads of process {} ({}) meet probes while they block SIGTRAP: SIGKILL of rtrace "
+                      "could kill it then",
+                      task.process->pid, task.process->name));
+    survival.reset_by_kernel();
+  }
   if (!survival.wants_raising() || task.process->trap.kind != TrapDisposition::Kind::standard) return;
   if (const auto stopped = image.space().foothold().exists() ? need_stopped() : std::nullopt)
     survival.raise(*stopped, image.space());

@@ -194,8 +194,9 @@ void FrontEnd::loop() {
 void FrontEnd::heal_after_engine() {
   std::map<pid_t, std::vector<mech::ForeignBytes>> left;
   for (auto& [pid, bytes] : mech::known_bytes(shared_->patches)) left.emplace(pid, std::move(bytes));
+  // At once, before anything is looked for: a thread that blocks SIGTRAP would die of the next int3.
+  size_t places = mech::heal(shared_->patches);
   std::set<pid_t> done;
-  size_t places = 0;
   for (bool more = true; more;) {
     for (pid_t pid : mech::find_session(shared_->patches.session)) left.try_emplace(pid);
     more = false;
@@ -205,7 +206,6 @@ void FrontEnd::heal_after_engine() {
       more = true;
     }
   }
-  places += mech::heal(shared_->patches);
   say(fmt::format(
       "the tracing engine was killed (at: {}); {} place{} in the code of {} process{} put back, all "
       "traced processes run on untraced",

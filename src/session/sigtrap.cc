@@ -105,14 +105,16 @@ void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Me
   disposition = {kind_of(handler), false, {}};
 }
 
-void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked,
+void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look,
                         mech::AddressSpace& space, const NeedStopped& need_stopped) {
   std::optional<uint64_t> mask;
-  if (blocked != TrapBlocked::no) mask = tracee::signal_mask(tid);
+  if (blocked != TrapBlocked::no || look == Look::yes) mask = tracee::signal_mask(tid);
   // Threads block all signals for a moment and unblock them by raw system calls (pthread_create): only the
   // mask at the hit tells.
   if (blocked == TrapBlocked::with_all && mask && trap_blocked_in(*mask | kTrapBit) != TrapBlocked::with_all)
     blocked = TrapBlocked::no;
+  if (blocked == TrapBlocked::no && mask && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all)
+    blocked = TrapBlocked::with_all;
   const bool was_blocked = blocked != TrapBlocked::no;
   const bool ignored = disposition.kind == TrapDisposition::Kind::ignored;
   const bool caught = disposition.kind == TrapDisposition::Kind::caught;

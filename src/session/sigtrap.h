@@ -53,8 +53,10 @@ void learn_trap_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpa
 void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Memory& memory,
                          TrapDisposition& disposition, TrapBlocked& blocked);
 
-// After a hit: puts back what the kernel took away. `need_stopped` as for remote calls.
-void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked,
+// After a hit: puts back what the kernel took away. `need_stopped` as for remote calls. `look`: the thread's
+// mask is read even where nothing is known of it, for one that holds all other signals held SIGTRAP too.
+enum class Look : bool { no, yes };
+void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look,
                         mech::AddressSpace& space, const NeedStopped& need_stopped);
 
 }  // namespace rtrace::session

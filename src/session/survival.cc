@@ -38,10 +38,10 @@ void Survival::decline(const std::string& reason) {
   risk_ = reason;
 }
 
-void Survival::lost() {
+void Survival::reset_by_kernel() {
   if (state_ != State::standing) return;
   state_ = State::lost;
-  lost_since_ = timestamp().monotonic;
+  lost_since_ = 0;
 }
 
 bool Survival::wants_raising() const {

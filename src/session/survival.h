@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "rtrace/mech/address_space.h"
 
@@ -31,9 +32,11 @@ class Survival {
   // Nothing may ever be mapped there.
   void decline(const std::string& reason);
   // The kernel has reset the action: a thread that blocks SIGTRAP has met an int3 (kernel/signal.c,
-  // force_sig_info_to_task).
-  void lost();
-  // Time to raise it again: not at each hit of such a thread.
+  // force_sig_info_to_task). It is raised again before that thread goes on.
+  void reset_by_kernel();
+  // True once: that is to be said.
+  bool tells_of_blocking() { return !std::exchange(told_, true); }
+  // Time to raise it; where the program has changed the action, not before its call is over.
   bool wants_raising() const;
   // The program has set an action: the default, or one of its own.
   void program_set(bool standard);
@@ -41,6 +44,7 @@ class Survival {
  private:
   enum class State : uint8_t { none, standing, lost, absent };
   State state_ = State::none;
+  bool told_ = false;
   uint64_t lost_since_ = 0;  // monotonic ns
   std::string risk_;
 };

@@ -40,6 +40,7 @@ constexpr uint32_t kMagic1 = 0x46505853, kMagic2 = 0x46505845;            // FP_
 constexpr size_t kSoftwareBytes = 464, kXsaveHeader = 512, kXsaveMinimum = 576;
 constexpr uint64_t kTileConfig = 1 << 17, kTileData = 1 << 18;  // AMX: only of processes that asked for it
 constexpr uint64_t kRemoteReturn = 2;                           // in the gadget: behind its first `syscall`
+constexpr unsigned kLongestCall = 10'000;                       // ms
 constexpr size_t kBelowStack = 512;                             // the red zone, and room
 // ss_flags that no mode matches: restore_altstack() then leaves the alternate stack alone, and ptrace has no
 // way to ask what it is.
@@ -183,7 +184,8 @@ bool RemoteCall::run_to_syscall_stop() {
   // Stops for our own pending PTRACE_INTERRUPT, or for a SIGSTOP that cannot be blocked, may come first.
   for (int attempt = 0; attempt < 16; ++attempt) {
     if (resume_to_syscall(tid_) == Alive::gone) return false;
-    auto event = consume(tid_, Block::yes);
+    // The code there is ours, but its memory is the process's, which may have put a loop in its place.
+    auto event = consume_within(tid_, kLongestCall);
     if (!event || event->status.is_end()) return false;
     if (std::holds_alternative<SyscallStop>(classify(event->status))) return true;
   }

@@ -34,6 +34,7 @@ struct BreakpointSite {
   bool return_site = false;   // owner: calls that return here
   bool rendezvous = false;    // owner: the dynamic linker's hook
   uint8_t signal_call = 0;    // owner: a watch on the program's SIGTRAP state (the session's numbers)
+  bool met_blocked = false;   // by a thread with all signals blocked
   bool initializer = false;   // owner: an object's first initializer, passed once when it has been relocated
   bool resolver = false;      // owner: an IFUNC's resolver, whose answer is waited for
   bool resolved = false;      // owner: the place to which such a resolver returned

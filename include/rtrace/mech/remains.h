@@ -40,6 +40,9 @@ struct Remains {
 // The mappings, and the sites that their tables know. The process may be running.
 Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);
 
+// The mappings alone.
+Remains find_pages(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);
+
 // Int3s and borrowed bytes in private executable mappings of files, by comparing each with its file where
 // that is the one that was mapped. For what has no table, or was lost before it had.
 std::vector<ForeignBytes> compare_with_files(pid_t pid, const Memory& memory,

@@ -33,5 +33,7 @@ std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const Patch
 
 // Processes that hold a mapping of that session: children too that nobody was told of.
 std::vector<pid_t> find_session(uint64_t session);
+// All others that hold mappings of the sessions that this process holds mappings of.
+std::vector<pid_t> find_relatives(pid_t pid);
 
 }  // namespace rtrace::mech

@@ -29,7 +29,13 @@ class Pages {
   void header(size_t page, agent::MappingKind kind, uint64_t size) {
     agent::MappingHeader header{{}, agent::kAbiVersion, kind, size, 7};
     std::memcpy(header.magic, agent::kMappingMagic, sizeof header.magic);
-    std::memcpy(base_ + page * arch::kPageSize, &header, sizeof header);
+    auto* at = base_ + page * arch::kPageSize;
+    if (kind == agent::kBlobMapping)
+      std::memcpy(at, rtrace_blob_begin, static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
+    std::memcpy(at, &header, sizeof header);
+    if (kind != agent::kBlobMapping) return;
+    as<agent::Blob>(page)->frame_begin = this->at(page).value;
+    as<agent::Blob>(page)->frame_end = this->at(page).value + size;
   }
   template <typename T>
   T* as(size_t page) {
@@ -39,7 +45,11 @@ class Pages {
     tracee::MapsEntry entry;
     entry.range = {at(0), at(0) + size_};
     entry.readable = true;
-    return find_remains(tracee::ProcessMemory(getpid()), {entry});
+    tracee::MapsEntry code;
+    code.range = {{0x1000}, {0x3000}};
+    code.executable = true;
+    code.inode = 1;
+    return find_remains(tracee::ProcessMemory(getpid()), {code, entry});
   }
 
  private:
@@ -71,7 +81,8 @@ TEST(Remains, TellWhatBelongsWhereEachSiteStands) {
   auto* table = pages.as<agent::SiteTable>(1);
   table->slots = 128;
   table->entries[3] = {0x1000, 0x2000 | uint64_t{0x90} << 56};
-  table->entries[9] = {0x3000, 0};  // removed
+  table->entries[9] = {0x2000, 0};                               // removed
+  table->entries[10] = {0x5000, 0x2000 | uint64_t{0x90} << 56};  // where no code is
   const Remains remains = pages.find();
   ASSERT_THAT(remains.bytes, SizeIs(1));
   EXPECT_EQ(remains.bytes[0].address, VirtAddr{0x1000});
@@ -91,6 +102,20 @@ TEST(Remains, WithHostileNumbersAreNotBelieved) {
   EXPECT_THAT(remains.bytes, IsEmpty());
   pages.as<agent::Blob>(0)->table = 0x10;
   EXPECT_THAT(pages.find().bytes, IsEmpty());
+}
+
+TEST(Remains, WithABlobThatIsNotOursAreNotTrusted) {
+  Pages pages(4);
+  pages.header(0, agent::kBlobMapping, arch::kPageSize);
+  EXPECT_THAT(pages.find().blobs, SizeIs(1));
+  pages.as<agent::Blob>(0)->frame_end += arch::kPageSize;
+  EXPECT_THAT(pages.find().blobs, IsEmpty()) << "a frame outside of it";
+  pages.header(0, agent::kBlobMapping, arch::kPageSize);
+  pages.as<agent::Blob>(0)->gadget += 1;
+  EXPECT_THAT(pages.find().blobs, IsEmpty()) << "another gadget";
+  pages.header(0, agent::kBlobMapping, arch::kPageSize);
+  *(pages.as<unsigned char>(0) + sizeof(agent::Blob) + 8) ^= 1;
+  EXPECT_THAT(pages.find().blobs, IsEmpty()) << "other code";
 }
 
 TEST(Slack, LiesBehindTheTextOfAMappedFile) {

@@ -61,6 +61,13 @@ bool was_stepped(const siginfo_t* info) {
          rtrace_blob.masked_thread == system_call(__NR_gettid);
 }
 
+// The system-call stop that a tracer has not lived to answer: the kernel sends 0x80 | SIGTRAP, of which a
+// SIGTRAP from nobody arrives (include/linux/ptrace.h, ptrace_report_syscall; kernel/signal.c,
+// collect_signal).
+bool is_left_over(const siginfo_t* info) {
+  return info->si_code == SI_USER && info->si_pid == 0;
+}
+
 void take_default_action() {
   const uint64_t standard[4] = {};
   system_call(__NR_rt_sigaction, SIGTRAP, reinterpret_cast<uint64_t>(standard), 0, kMaskSize);
@@ -74,6 +81,7 @@ extern "C" __attribute__((visibility("hidden"))) void rtrace_bridge(int, const s
     *reinterpret_cast<uint64_t*>(&context->uc_sigmask) = rtrace_blob.own_mask;
     return;
   }
+  if (is_left_over(info)) return;
   auto& rip = context->uc_mcontext.gregs[REG_RIP];
   const auto site = static_cast<uint64_t>(rip) - 1;
   // force_sig(SIGTRAP) of an int3 (kernel: arch/x86/kernel/traps.c, do_int3_user).

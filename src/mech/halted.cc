@@ -104,7 +104,7 @@ bool HaltedProcess::is_left_over(pid_t tid) const {
   const auto info = tracee::signal_info(tid);
   const auto regs = tracee::registers(tid);
   if (!info || !regs) return false;
-  if (info->si_code == TRAP_TRACE) return true;
+  if (info->si_code == TRAP_TRACE || (info->si_code == SI_USER && info->si_pid == 0)) return true;
   std::byte before{};
   const bool int3 = memory_.read_forced(regs->pc() - 1, {&before, 1}) == 1 && before == std::byte{0xcc};
   return info->si_code == SI_KERNEL && !int3;

@@ -46,6 +46,8 @@ class Repair {
       if (bytes.written.size() == 1) sites_.insert(bytes.address);
   }
   Repaired run();
+  // All that was found to be foreign, put back or not.
+  const std::vector<ForeignBytes>& bytes() const { return remains_.bytes; }
 
  private:
   bool in_borrowed(VirtAddr pc) const;
@@ -244,6 +246,11 @@ Repaired Repair::run() {
     give_masks_back();
     for (pid_t tid : halted.stopped()) out &= walk_out(halted, tid);
     out &= halted.all_stopped();
+    // A SIGTRAP that is blocked now, in the handler, comes later: it must find the handler.
+    for (pid_t tid : halted.stopped()) {
+      const auto task = tracee::read_status(tid);
+      out &= task && ((task->pending | task->shared_pending) & tracee::signal_bit(SIGTRAP)) == 0;
+    }
     repaired_.places += put_back(!out);
     if (out)
       take_out(halted);
@@ -262,10 +269,11 @@ Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
                 std::chrono::milliseconds patience) {
   constexpr timespec kPause{0, 2'000'000};
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  Repaired all = Repair(pid, known, files).run();
+  Repair first(pid, known, files);
+  Repaired all = first.run();
   while (!all.left.empty() && !tracee::forbids_calls(pid) && std::chrono::steady_clock::now() < deadline) {
     nanosleep(&kPause, nullptr);
-    const Repaired more = Repair(pid, known, false).run();
+    const Repaired more = Repair(pid, first.bytes(), false).run();
     all = {all.places + more.places, all.handler || more.handler, all.pages + more.pages, more.left};
   }
   return all;

@@ -22,7 +22,7 @@ class Units {
  private:
   struct Extent {
     ElfRange range;
-    size_t unit;
+    size_t unit = 0;
   };
   std::optional<Die> by_aranges(ElfAddr address);
   const std::vector<Extent>& extents();

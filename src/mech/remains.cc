@@ -39,7 +39,7 @@ std::optional<agent::Blob> our_blob(const Memory& memory, VirtAddr at, uint64_t 
       std::memcmp(theirs.data() + sizeof(agent::Blob), ours.data() + sizeof(agent::Blob),
                   ours.size() - sizeof(agent::Blob)) != 0)
     return std::nullopt;
-  agent::Blob head, own;
+  agent::Blob head{}, own{};
   std::memcpy(&head, theirs.data(), sizeof head);
   std::memcpy(&own, ours.data(), sizeof own);
   const bool offsets =

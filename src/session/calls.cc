@@ -13,7 +13,7 @@ constexpr size_t kWord = sizeof(uint64_t);
 
 // Of the thread that stands behind a return address, or will: `above` is where the stack pointer is then.
 event::CallerWords words_above(const Memory& memory, VirtAddr above) {
-  std::array<std::byte, event::CallerWords::kBytes> bytes;
+  std::array<std::byte, event::CallerWords::kBytes> bytes{};
   return event::CallerWords::of(std::span{bytes}.first(memory.read(above, bytes)));
 }
 

@@ -29,7 +29,7 @@ struct Remains {
   std::vector<Page> pages;  // mappings that begin with our header
   struct Blob {
     VirtAddr address;
-    agent::Blob head;
+    agent::Blob head{};
   };
   std::vector<Blob> blobs;
   std::vector<ForeignBytes> bytes;

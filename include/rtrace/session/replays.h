@@ -37,7 +37,7 @@ class Replays {
   struct Place {
     VirtAddr site;
     VirtAddr sp;
-    bool returned;
+    bool returned = false;
   };
   std::vector<Place> places_;
 };

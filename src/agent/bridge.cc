@@ -55,10 +55,11 @@ bool is_int3(uint64_t address) {
   return *reinterpret_cast<const volatile uint8_t*>(address) == kInt3;
 }
 
-// A step that the tracer did not live to see the end of: the thread's own mask is still owed.
-bool was_stepped(const siginfo_t* info) {
-  return info->si_code == TRAP_TRACE && rtrace_blob.masked_thread != 0 &&
-         rtrace_blob.masked_thread == system_call(__NR_gettid);
+// A step that the tracer did not live to see the end of: delivering it has ended it. Where the tracer held
+// the thread's signals back for it, its own mask is still owed.
+void end_step(ucontext_t* context) {
+  if (rtrace_blob.masked_thread != 0 && rtrace_blob.masked_thread == system_call(__NR_gettid))
+    *reinterpret_cast<uint64_t*>(&context->uc_sigmask) = rtrace_blob.own_mask;
 }
 
 // The system-call stop that a tracer has not lived to answer: the kernel sends 0x80 | SIGTRAP, of which a
@@ -77,10 +78,7 @@ void take_default_action() {
 
 extern "C" __attribute__((visibility("hidden"))) void rtrace_bridge(int, const siginfo_t* info, void* frame) {
   auto* context = static_cast<ucontext_t*>(frame);
-  if (was_stepped(info)) {
-    *reinterpret_cast<uint64_t*>(&context->uc_sigmask) = rtrace_blob.own_mask;
-    return;
-  }
+  if (info->si_code == TRAP_TRACE) return end_step(context);
   if (is_left_over(info)) return;
   auto& rip = context->uc_mcontext.gregs[REG_RIP];
   const auto site = static_cast<uint64_t>(rip) - 1;

@@ -102,7 +102,7 @@ class AddressSpace {
   PatchLedger& ledger_;
   Foothold foothold_;
   std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>> sites_;
-  std::unordered_set<VirtAddr> removed_;                        // by take_out(), and nothing stands there since
+  std::unordered_set<VirtAddr> removed_;  // by take_out(), and nothing stands there since
   std::unordered_map<VirtAddr, const BreakpointSite*> copies_;  // by 16-byte slot of the copy
 };
 

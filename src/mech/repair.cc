@@ -32,6 +32,11 @@ constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SI
                              tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
                              tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
 
+// SIGKILL and SIGSTOP are never in a mask, whatever was asked for.
+bool same_mask(uint64_t one, uint64_t other) {
+  return ((one ^ other) & ~(tracee::signal_bit(SIGKILL) | tracee::signal_bit(SIGSTOP))) == 0;
+}
+
 // What one more step would do.
 enum class Step : uint8_t { ordinary, sigreturn, never };
 
@@ -51,11 +56,13 @@ class Repair {
 
  private:
   bool in_borrowed(VirtAddr pc) const;
+  bool in_blob(VirtAddr pc) const;
   bool foreign(VirtAddr pc) const;
   bool walk_out(HaltedProcess& halted, pid_t tid);
   Step next_step(const arch::Regs& regs) const;
-  void give_masks_back();
-  void note_mask(pid_t tid, uint64_t own_mask) const;
+  void give_masks_back() const;
+  void note_masks_found() const;
+  static void note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t tid, uint64_t own_mask);
   size_t put_back(bool only_int3s);
   bool lends_memory() const;
   void take_out(HaltedProcess& halted);
@@ -78,6 +85,13 @@ bool Repair::in_borrowed(VirtAddr pc) const {
   });
 }
 
+// In the handler or in the gadget.
+bool Repair::in_blob(VirtAddr pc) const {
+  return std::any_of(remains_.blobs.begin(), remains_.blobs.end(), [&](const auto& blob) {
+    return Range{blob.address, blob.address + arch::kPageSize}.contains(pc);
+  });
+}
+
 bool Repair::foreign(VirtAddr pc) const {
   return in_borrowed(pc) || std::any_of(remains_.pages.begin(), remains_.pages.end(),
                                         [&](const auto& page) { return page.range.contains(pc); });
@@ -91,10 +105,7 @@ Step Repair::next_step(const arch::Regs& regs) const {
   if (!insn) return Step::never;
   if (insn->kind != arch::Insn::Kind::syscall) return Step::ordinary;
   if (regs.raw.rax == SYS_rt_sigreturn) return Step::sigreturn;
-  const bool in_blob = std::any_of(remains_.blobs.begin(), remains_.blobs.end(), [&](const auto& blob) {
-    return Range{blob.address, blob.address + arch::kPageSize}.contains(regs.pc());
-  });
-  return in_blob || in_borrowed(regs.pc()) ? Step::ordinary : Step::never;
+  return in_blob(regs.pc()) || in_borrowed(regs.pc()) ? Step::ordinary : Step::never;
 }
 
 // Steps a thread that stands in a copy, in the handler or in a remote call until it is back in its own code.
@@ -116,7 +127,10 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
       own_mask.reset();
     } else if (!own_mask) {
       own_mask = *mask;
-      note_mask(tid, *mask);
+      // Handler and gadget end in an rt_sigreturn, which brings the mask; and the handler may be about to
+      // read the note that is there.
+      if (!in_blob(regs->pc()))
+        for (const auto& blob : remains_.blobs) note_mask(memory_, blob.address, tid, *mask);
       (void)tracee::set_signal_mask(tid, ~kFaults);
     }
     const auto event =
@@ -131,27 +145,33 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
     break;
   }
   if (own_mask) (void)tracee::set_signal_mask(tid, *own_mask);
-  note_mask(0, 0);
+  note_masks_found();
   return out;
 }
 
 // For the handler, and for whoever comes after us if we die too.
-void Repair::note_mask(pid_t tid, uint64_t own_mask) const {
+void Repair::note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t tid, uint64_t own_mask) {
   const int64_t thread = tid;
-  for (const auto& blob : remains_.blobs) {
-    (void)memory_.write(blob.address + offsetof(agent::Blob, own_mask),
-                        std::as_bytes(std::span(&own_mask, 1)));
-    (void)memory_.write(blob.address + offsetof(agent::Blob, masked_thread),
-                        std::as_bytes(std::span(&thread, 1)));
-  }
+  (void)memory.write(blob + offsetof(agent::Blob, own_mask), std::as_bytes(std::span(&own_mask, 1)));
+  (void)memory.write(blob + offsetof(agent::Blob, masked_thread), std::as_bytes(std::span(&thread, 1)));
 }
 
-// A thread whose signals a tracer held back when it died.
-void Repair::give_masks_back() {
+void Repair::note_masks_found() const {
+  for (const auto& blob : remains_.blobs)
+    note_mask(memory_, blob.address, static_cast<pid_t>(blob.head.masked_thread), blob.head.own_mask);
+}
+
+// A thread whose signals a tracer held back when it died. One that is still in the handler gets its mask from
+// the note.
+void Repair::give_masks_back() const {
   for (const auto& blob : remains_.blobs) {
     const auto tid = static_cast<pid_t>(blob.head.masked_thread);
     const auto mask = tid != 0 ? tracee::signal_mask(tid) : std::nullopt;
-    if (mask == (blob.head.own_mask | ~kFaults)) (void)tracee::set_signal_mask(tid, blob.head.own_mask);
+    if (!mask) continue;
+    if (same_mask(*mask, blob.head.own_mask | ~kFaults))
+      (void)tracee::set_signal_mask(tid, blob.head.own_mask);
+    const auto regs = tracee::registers(tid);
+    if (regs && !foreign(regs->pc())) note_mask(memory_, blob.address, 0, 0);
   }
 }
 
@@ -193,8 +213,11 @@ void Repair::unmap(pid_t fit) {
     return;
   }
   tracee::RemoteCall remote(fit, memory_, borrowed.address());
-  for (const auto& page : remains_.pages)
-    repaired_.pages += remote.call(SYS_munmap, {page.range.begin.value, page.range.size()}) == 0;
+  for (const auto& page : remains_.pages) {
+    const bool gone = remote.call(SYS_munmap, {page.range.begin.value, page.range.size()}) == 0;
+    repaired_.pages += gone;
+    if (!gone) repaired_.left = "the thread could not make the system call";
+  }
 }
 
 // To a child of vfork(2) or posix_spawn(3).
@@ -245,6 +268,7 @@ Repaired Repair::run() {
     bool out = true;
     give_masks_back();
     for (pid_t tid : halted.stopped()) out &= walk_out(halted, tid);
+    give_masks_back();
     out &= halted.all_stopped();
     // A SIGTRAP that is blocked now, in the handler, comes later: it must find the handler.
     for (pid_t tid : halted.stopped()) {

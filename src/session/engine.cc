@@ -197,6 +197,7 @@ bool Engine::finish_copy(Task& task, Image& image) {
     const auto regs = tracee::registers(tid);
     if (!regs || !image.in_copy(regs->pc()) || image.space().is_behind(*regs)) break;
     if (tracee::step(tid) == tracee::Alive::gone) break;
+    moment::enter(Moment::stepping);
     const auto event = tracee::consume(tid, tracee::Block::yes);
     if (!event) break;
     own_event = !std::holds_alternative<tracee::Trap>(tracee::classify(event->status));

@@ -27,7 +27,7 @@ ROUNDS = 7
 FORCED = 1
 PARTS = 11
 HEALED = 1.0  # seconds in which a survivor has put the code right
-MOMENTS = ("waiting", "stop-peeked", "registers-written", "remote-call", "byte-write", "stop-all", "detach")
+MOMENTS = ("waiting", "stop-peeked", "registers-written", "stepping", "remote-call", "byte-write", "stop-all", "detach")
 
 tally = collections.Counter()
 slowest = collections.Counter()
@@ -133,14 +133,14 @@ class Survival(unittest.TestCase):
             try:
                 left[:] = [harness.tracer(self.target.pid), harness.altered_code(self.target.pid),
                            [line for line in self.target.foreign() if line not in self.target.clean],
-                           int(self.target.status("SigCgt"), 16) >> 4 & 1]
+                           int(self.target.status("SigCgt"), 16) >> 4 & 1, self.held_back()]
             except OSError:  # its plugins come and go while this looks
                 return False
             return not any(left)
         try:
             harness.wait_until(clean, "nothing of rtrace is left (%s)" % what, 20)
         except harness.Failure as failure:
-            raise harness.Failure("%s: tracer, altered code, pages, handler: %s" % (failure, left)) from None
+            raise harness.Failure("%s: tracer, altered code, pages, handler, masks: %s" % (failure, left)) from None
 
     @staticmethod
     def done_with(rtrace):
@@ -173,6 +173,16 @@ class Survival(unittest.TestCase):
         self.assertIsNotNone(told, rtrace.notices())
         tally["engine, " + told.group(1)] += 1
         return told.group(1)
+
+    def held_back(self):
+        """Threads that block a signal which no part of the target blocks for long."""
+        blocked = {}
+        for tid in os.listdir("/proc/%d/task" % self.target.pid):
+            status = harness.read_text("/proc/%d/task/%s/status" % (self.target.pid, tid))
+            mask = re.search(r"^SigBlk:\s+(\S+)", status, re.M)
+            if mask and int(mask.group(1), 16) >> (signal.SIGTERM - 1) & 1:
+                blocked[tid] = mask.group(1)
+        return blocked
 
     def test_the_engine_is_killed(self):
         for number in range(ROUNDS):
@@ -264,7 +274,7 @@ class Survival(unittest.TestCase):
 
     def test_the_engine_dies_at_each_of_its_moments(self):
         for moment in MOMENTS:
-            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "byte-write": 12}.get(moment, 2000)
+            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "byte-write": 12, "stepping": 20}.get(moment, 2000)
             for number in range(FORCED):
                 for both in (False, True):
                     self.force(moment, random.randint(1, most), both)

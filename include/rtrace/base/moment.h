@@ -13,12 +13,13 @@ enum class Moment : uint32_t {
   waiting,            // for an event
   stop_peeked,        // a thread stands at a stop that is still the kernel's to deliver
   registers_written,  // it has its new registers, and has not been resumed
+  stepping,           // a thread with its signals held back runs one instruction
   remote_call,        // a thread makes a system call for us
   byte_write,         // a patch has been published and is being written
   stop_all,
   detach,  // all stand; code, handler and mappings are put back
 };
-inline constexpr unsigned kMoments = 8;
+inline constexpr unsigned kMoments = 9;
 std::string_view name_of(Moment moment);
 
 namespace moment {

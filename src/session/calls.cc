@@ -135,7 +135,9 @@ bool CallTracer::counts(const Task& task, const Probe& probe, const mech::Breakp
   if (top != nullptr && top->identity == event::FrameIdentity::at_entry(regs_, return_address) &&
       top->site != site.address) {
     const decode::ProbeLabel& seen = services_.registry.at(top->probe).label;
-    if (seen.call_site && seen.name == probe.label.name && seen.caller == probe.label.caller) return false;
+    if (seen.kind == decode::ProbeLabel::Kind::call_site && seen.name == probe.label.name &&
+        seen.caller == probe.label.caller)
+      return false;
   }
   if (task.process->image->lies_in(owner.caller, return_address)) return true;
   return task.tail_jump && task.tail_jump->caller == owner.caller && task.tail_jump->sp == regs_.sp();

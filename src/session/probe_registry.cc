@@ -8,8 +8,10 @@ constexpr size_t kSamples = 8;
 decode::ProbeLabel label_of(const plan::ProbePoint& point) {
   decode::ProbeLabel label;
   label.name = point.name;
-  label.call_site = point.kind == plan::ProbeKind::plt;
-  label.object = label.call_site ? "" : point.library;
+  const bool call_site = point.kind == plan::ProbeKind::plt;
+  label.kind = call_site ? decode::ProbeLabel::Kind::call_site : decode::ProbeLabel::Kind::entry;
+  label.object = call_site ? "" : point.library;
+  label.defined_in = point.prototype_object;
   label.caller = point.caller;
   label.clone = point.clone;
   return label;
@@ -47,10 +49,10 @@ Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& ob
   probe.prototype = prototype.note;
   probe.decoder = decoder_of(prototype);
   // The decoder, for static functions of one name may have several prototypes.
-  auto& known =
-      by_key_[fmt::format("{}|{}|{}{}{}{}|{}|{}", probe.label.text(), point.prototype_object,
-                          probe.label.call_site, probe.only_from_caller, probe.tail_jump, probe.no_return,
-                          fmt::join(probe.requests, ","), static_cast<const void*>(probe.decoder))];
+  auto& known = by_key_[fmt::format("{}|{}|{}{}{}{}|{}|{}", probe.label.text(), point.prototype_object,
+                                    static_cast<int>(probe.label.kind), probe.only_from_caller,
+                                    probe.tail_jump, probe.no_return, fmt::join(probe.requests, ","),
+                                    static_cast<const void*>(probe.decoder))];
   if (known != nullptr) return *known;
   probe.id = static_cast<event::ProbeId>(probes_.size());
   probe.label.id = probe.id;

@@ -60,7 +60,7 @@ SummaryRow* SummarySink::row_of(const decode::ProbeLabel& label) {
 
 SummaryRow* SummarySink::new_row(const decode::ProbeLabel& label) {
   std::string name = printable_label(label, demangle_, false);
-  auto [found, added] = by_name_.try_emplace({name, label.object, label.call_site}, nullptr);
+  auto [found, added] = by_name_.try_emplace({name, label.object, label.kind}, nullptr);
   if (!added || table_.used == SummaryTable::kRows) return found->second;
   SummaryRow& row = table_.rows[table_.used];
   name.resize(std::min(name.size(), sizeof row.name - 1));

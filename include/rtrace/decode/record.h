@@ -16,13 +16,24 @@ namespace rtrace::decode {
 
 // How a probe is shown. Made once for each probe; records point to it, and it outlives them.
 struct ProbeLabel {
+  enum class Kind : uint8_t { call_site, entry, syscall, sdt };
   event::ProbeId id{};
-  std::string name;    // "mysql_real_query"
+  Kind kind = Kind::entry;
+  std::string name;    // "mysql_real_query"; of SDT probes "provider:name", or "provider:begin..end"
   std::string object;  // "libmariadb.so.3": printed as name@object for entries; empty for the main program
   std::string caller;  // printed as caller->name for call sites; empty where hidden
-  bool clone = false;  // "~" before the argument list
-  bool call_site = false;    // kind: plt, else entry
-  std::string text() const;  // "libfoo.so->name", "name@libbar.so.1", "name~"
+  std::string defined_in;    // the object that implements it, where that is known, printed or not
+  bool clone = false;        // "~" before the argument list
+  std::string text() const;  // "libfoo.so->name", "name@libbar.so.1", "name~", "name@SYS", "sdt:..."
+};
+
+// One frame of a backtrace, the caller of a traced function first.
+struct StackFrame {
+  VirtAddr address;     // where it goes on
+  std::string object;   // empty where it lies in none
+  std::string symbol;   // empty where none is known
+  uint64_t offset = 0;  // of the address in the symbol, else in the object
+  std::string source;   // "file:line", empty where debug information has none
 };
 
 struct Header {
@@ -40,6 +51,7 @@ struct CallEntered {
   // Set where the return cannot be seen; the call is complete with this record. The text is the reason, for
   // JSON and --explain.
   std::optional<std::string> unseen_return;
+  std::vector<StackFrame> frames;  // -w
 };
 
 struct CallReturned {
@@ -49,6 +61,8 @@ struct CallReturned {
   uint64_t duration = 0;            // ns
   std::vector<Argument> arguments;  // those that could be read only now
   Value result;
+  uint64_t self = 0;         // ns: the duration, less that of traced calls inside
+  std::optional<int> error;  // errno, where the prototype says that the result means a failure
 };
 
 // The frame is gone: exit, exec, longjmp, an exception.

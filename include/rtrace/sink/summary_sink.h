@@ -44,7 +44,7 @@ class SummarySink : public Sink {
   std::unordered_map<const decode::ProbeLabel*, SummaryRow*> rows_;  // nullptr where none was free
   // By name, object and kind: an object that is loaded again brings new labels, and its functions keep their
   // rows.
-  std::map<std::tuple<std::string, std::string, bool>, SummaryRow*> by_name_;
+  std::map<std::tuple<std::string, std::string, decode::ProbeLabel::Kind>, SummaryRow*> by_name_;
 };
 
 // The table in ltrace's shape, sorted by time, with its last line `100.00 ... total`. Calls that never

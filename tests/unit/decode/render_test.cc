@@ -95,7 +95,7 @@ TEST(ProbeLabel, SaysWhereTheFunctionIsAndWhoCalls) {
   EXPECT_EQ(entry.text(), "f@libb.so");
   EXPECT_EQ(label("", "").text(), "f");
   ProbeLabel call = label("libb.so", "liba.so");
-  call.call_site = true;
+  call.kind = ProbeLabel::Kind::call_site;
   EXPECT_EQ(call.text(), "liba.so->f");
   call.caller.clear();
   EXPECT_EQ(call.text(), "f");

@@ -39,7 +39,7 @@ inline decode::Value nothing() {
 inline decode::ProbeLabel call_site(std::string name) {
   decode::ProbeLabel label;
   label.name = std::move(name);
-  label.call_site = true;
+  label.kind = decode::ProbeLabel::Kind::call_site;
   return label;
 }
 
@@ -65,7 +65,7 @@ class Thread {
   decode::Record leave(const decode::ProbeLabel& label, uint64_t call, decode::Value result,
                        unsigned depth = 0, std::vector<decode::Argument> late = {}) {
     return (*this)(decode::CallReturned{&label, event::CallId{call}, depth, 1'234'567, std::move(late),
-                                        std::move(result)});
+                                        std::move(result), 1'234'567, std::nullopt});
   }
   decode::Record abandon(const decode::ProbeLabel& label, uint64_t call, unsigned depth = 0) {
     return (*this)(decode::CallAbandoned{&label, event::CallId{call}, depth, 0});

@@ -61,8 +61,8 @@ struct CallReturned {
   uint64_t duration = 0;            // ns
   std::vector<Argument> arguments;  // those that could be read only now
   Value result;
-  uint64_t self = 0;         // ns: the duration, less that of traced calls inside
-  std::optional<int> error;  // errno, where the prototype says that the result means a failure
+  uint64_t self = 0;                        // ns: the duration, less that of traced calls inside
+  std::optional<int> error = std::nullopt;  // errno, where the prototype says that the result means a failure
 };
 
 // The frame is gone: exit, exec, longjmp, an exception.

@@ -22,8 +22,9 @@ struct ProbeLabel {
   std::string name;    // "mysql_real_query"; of SDT probes "provider:name", or "provider:begin..end"
   std::string object;  // "libmariadb.so.3": printed as name@object for entries; empty for the main program
   std::string caller;  // printed as caller->name for call sites; empty where hidden
-  std::string defined_in;    // the object that implements it, where that is known, printed or not
-  bool clone = false;        // "~" before the argument list
+  std::string defined_in;  // the object that implements it, where that is known, printed or not
+  bool clone = false;      // "~" before the argument list
+  bool instant = false;    // no call but a moment (an SDT probe): complete with CallEntered, it has no result
   std::string text() const;  // "libfoo.so->name", "name@libbar.so.1", "name~", "name@SYS", "sdt:..."
 };
 

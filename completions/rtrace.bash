@@ -62,10 +62,38 @@ _rtrace() {
   esac
 
   if [[ $current == -* ]]; then
-    mapfile -t COMPREPLY < <(compgen -W '-a -A -b -c -C -D -e -f -F -g -h -i -l -L -n -o -p -q -qq -r -s -t -tt -ttt
-      -T -u -V -x --align= --append --array-limit= --attach= --calls= --config= --debug= --demangle --duration
-      --entry= --explain --follow --help --indent= --library= --no-plt --no-signals --output= --quiet --ready-fd= --relative
-      --repair --return-address --string-limit= --summary-only --time= --trust-seccomp --user= --version' -- "$current")
+    local options='-a -A -b -c -C -D -e -f -F -g -h -i -l -L -n -o -p -q -qq -r -s -t -tt -ttt -T -u -V -x
+      --align=
+      --append
+      --array-limit=
+      --attach=
+      --calls=
+      --config=
+      --debug=
+      --demangle
+      --duration
+      --entry=
+      --explain
+      --follow
+      --help
+      --indent=
+      --library=
+      --ltrace-compat
+      --no-plt
+      --no-signals
+      --output=
+      --quiet
+      --ready-fd=
+      --relative
+      --repair
+      --return-address
+      --string-limit=
+      --summary-only
+      --time=
+      --trust-seccomp
+      --user=
+      --version'
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
     [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
   else
     mapfile -t COMPREPLY < <(compgen -c -- "$current")

@@ -237,7 +237,8 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const std::shared_ptr<Image> image = task.process->image;
   const VirtAddr address = site.address;
   const bool replayed = task.replays.take(address, regs.sp());
-  const bool observed = !task.process->silent && !replayed && (site.return_site || !site.probes.empty());
+  const bool observed =
+      !task.process->silent && !task.muted && !replayed && (site.return_site || !site.probes.empty());
   task.rewound.reset();
   const NeedStopped need_stopped = stop_here(task, regs);
   if (observed) calls_.observe(task, site, regs, need_stopped);
@@ -274,7 +275,7 @@ void Engine::deliver(Task& task, int signal) {
   }
   task.rewound.reset();
   if (const auto mask = tracee::signal_mask(tid)) task.trap_blocked = trap_blocked_in(*mask);
-  if (!task.process->silent && !task.process->launching)
+  if (!task.process->silent && !task.muted && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
   go_on(task, signal);
 }

@@ -178,7 +178,9 @@ void Engine::begin_child(pid_t tid) {
   auto parent = tasks_.find(birth.parent);
   if (parent == tasks_.end()) return begin_orphan(tid, image_of(tid));
   if (is_thread_of(tid, *parent->second->process)) {
-    add_task(tid, *parent->second->process).trap_blocked = parent->second->trap_blocked;
+    Task& thread = add_task(tid, *parent->second->process);
+    thread.trap_blocked = parent->second->trap_blocked;
+    thread.muted = options_.ltrace_compat && !options_.follow;
     (void)tracee::resume(tid);
     return;
   }

@@ -255,6 +255,7 @@ bool FrontEnd::finish_output() {
 
 int FrontEnd::exit_status() const {
   if (exec_failed_ || engine_died_ || output_.error_number() != 0) return 1;
+  if (command_status_ && options_.ltrace_compat) return 0;
   if (command_status_) {
     if (WIFEXITED(*command_status_)) return WEXITSTATUS(*command_status_);
     const int signal = WTERMSIG(*command_status_);

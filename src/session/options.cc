@@ -119,6 +119,8 @@ const std::vector<Row>& rows() {
       {{0, "time", "STYLE", kOutput, "clock, us, epoch or ns"}, set_time},
       {{'T', "duration", "", kOutput, "duration of each call"}, SET(d.options.text.duration = true)},
       {{'q', "quiet", "", kOutput, "fewer notices; -qq no exit lines either"}, SET(++d.options.quiet)},
+      {{0, "ltrace-compat", "", kOther, "behave as ltrace does; the same as being called by that name"},
+       SET(d.options.ltrace_compat = true)},
       {{0, "ready-fd", "N", kOther, "write one byte there when all is armed"},
        SET(d.options.ready_fd = static_cast<int>(number(o, v, 1 << 20)))},
       {{'D', "debug", "TOPIC", kOther, "rtrace's own log: all, or TOPIC[:LEVEL],..."}, set_debug},
@@ -196,21 +198,26 @@ void parse_bundle(Draft& draft, Words& words) {
   }
 }
 
-plan::Request make_request(plan::Request::Kind kind, const std::string& text) {
+plan::Request make_request(plan::Request::Kind kind, const std::string& text, plan::Syntax syntax) {
   using Kind = plan::Request::Kind;
   const char letter = kind == Kind::call ? 'e' : kind == Kind::library ? 'l' : 'x';
   plan::Request request;
   request.kind = kind;
-  request.filter = kind == Kind::library ? plan::Filter::of_library(text) : plan::Filter::parse(text);
+  request.filter = kind == Kind::library ? plan::Filter::of_library(text) : plan::Filter::parse(text, syntax);
   request.text = fmt::format("-{} {}", letter, text);
   return request;
 }
 
 void settle_requests(Draft& draft) {
+  const bool compat = draft.options.ltrace_compat;
+  const plan::Syntax syntax = compat ? plan::Syntax::ltrace : plan::Syntax::rtrace;
   auto& all = draft.options.requests.all;
-  for (const auto& [kind, text] : draft.filters) all.push_back(make_request(kind, text));
-  if (!all.empty() || !draft.options.default_calls) return;
-  plan::Request request = make_request(plan::Request::Kind::call, "@MAIN");
+  for (const auto& [kind, text] : draft.filters) all.push_back(make_request(kind, text, syntax));
+  const bool chosen = std::any_of(all.begin(), all.end(), [&](const plan::Request& request) {
+    return !compat || request.kind != plan::Request::Kind::entry;
+  });
+  if (chosen || !draft.options.default_calls) return;
+  plan::Request request = make_request(plan::Request::Kind::call, "@MAIN", syntax);
   request.hide_caller = true;
   all.push_back(std::move(request));
 }
@@ -226,6 +233,18 @@ void settle_time(Draft& draft) {
   if (draft.time_name == "us") style = TimeStyle::clock_us;
   if (draft.time_name == "epoch") style = TimeStyle::epoch_us;
   if (draft.time_name == "ns") style = TimeStyle::epoch_ns;
+}
+
+void settle_pid_prefix(Options& options) {
+  using sink::PidPrefix;
+  const bool several = options.pids.size() + !options.command.empty() > 1;
+  if (!options.ltrace_compat) {
+    options.text.pid = several ? PidPrefix::always : PidPrefix::from_the_second_task;
+    return;
+  }
+  options.text.pid = options.follow ? PidPrefix::always : PidPrefix::never;
+  if (!options.output.empty() && (options.follow || !options.pids.empty()))
+    options.text.pid = PidPrefix::bare;
 }
 
 void settle(Draft& draft) {
@@ -244,13 +263,14 @@ void settle(Draft& draft) {
   if (options.requests.all.empty() && options.quiet == 0 && !options.default_calls)
     throw UsageError("-L without -e, -l or -x leaves nothing to trace; see rtrace --help");
   options.text.exits = options.quiet < 2;
-  options.text.always_pid = options.pids.size() + !options.command.empty() > 1;
+  settle_pid_prefix(options);
 }
 
 }  // namespace
 
-Options parse_options(const std::vector<std::string>& arguments) {
+Options parse_options(const std::vector<std::string>& arguments, std::string_view program) {
   Draft draft;
+  draft.options.ltrace_compat = program.substr(program.rfind('/') + 1) == "ltrace";
   draft.options.text.align = default_align();
   Words words(arguments);
   while (!words.done()) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,8 @@ static void open_standard_files() {
 
 int run(int argc, char** argv) try {
   open_standard_files();
-  const Options options = parse_options(std::vector<std::string>(argv + 1, argv + argc));
+  const Options options =
+      parse_options(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), argc > 0 ? argv[0] : "");
   if (options.trust_seccomp) tracee::trust_seccomp();
   switch (options.action) {
     case Options::Action::help:

@@ -43,6 +43,7 @@ struct Task {
   event::CallStack stack;
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
 
+  bool muted = false;  // passes sites unseen: a thread that ltrace would not follow
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask
   bool interrupted = false;                    // PTRACE_INTERRUPT is on its way; its stop is ours

@@ -65,6 +65,7 @@ struct TextSink::Impl {
   void note_task(event::TraceeId who);
   void flush();
   void close_open();
+  void append_task();
   void begin_line();
   void begin_call_line(VirtAddr return_address, unsigned depth);
   Begun begin_resumed_line(event::CallId call, const decode::ProbeLabel& label, unsigned depth);
@@ -90,7 +91,7 @@ struct TextSink::Impl {
 void TextSink::Impl::note_task(event::TraceeId who) {
   if (several_tasks) return;
   if (!first_task) first_task = who;
-  several_tasks = options.always_pid || *first_task != who;
+  several_tasks = *first_task != who;
 }
 
 void TextSink::Impl::flush() {
@@ -106,15 +107,24 @@ void TextSink::Impl::close_open() {
   open.reset();
 }
 
+void TextSink::Impl::append_task() {
+  const auto tid = static_cast<uint64_t>(header->who.tid);
+  if (options.pid == PidPrefix::bare) {
+    append_number(out, tid);
+    out += ' ';
+  } else if (options.pid == PidPrefix::always ||
+             (options.pid == PidPrefix::from_the_second_task && several_tasks)) {
+    out += "[pid ";
+    append_number(out, tid);
+    out += "] ";
+  }
+}
+
 void TextSink::Impl::begin_line() {
   close_open();
   line_start = out.size();
   column_before = 0;
-  if (several_tasks) {
-    out += "[pid ";
-    append_number(out, static_cast<uint64_t>(header->who.tid));
-    out += "] ";
-  }
+  append_task();
   stamper.append(out, header->time);
 }
 

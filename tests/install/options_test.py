@@ -48,7 +48,7 @@ class Options(unittest.TestCase):
 
     def test_bash(self):
         text = re.search(r"if \[\[ \$current == -\* \]\].*?nospace", read("completions", "rtrace.bash"), re.S).group()
-        self.assertEqual(options_in(re.search(r"-W '(.*?)'", text, re.S).group(1)), self.known)
+        self.assertEqual(options_in(re.search(r"options='(.*?)'", text, re.S).group(1)), self.known)
 
     def test_zsh(self):
         text = "\n".join(re.findall(r"(?m)^  '(?:\([^)]*\)|\*)?'?(\{[^}]*\}|-[^'\[]*)", read("completions", "_rtrace")))

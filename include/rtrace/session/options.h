@@ -34,6 +34,7 @@ struct Options {
   bool follow = false;   // -f
   bool explain = false;
   bool trust_seccomp = false;
+  bool ltrace_compat = false;
   bool default_calls = true;  // off: -L
   unsigned quiet = 0;         // -q: attach and detach; -qq: exits too
   std::string output;         // -o: a path, "-" for stdout, "|command"; empty: stderr
@@ -42,8 +43,9 @@ struct Options {
   int ready_fd = -1;
 };
 
-// `arguments` without the program's name. Throws UsageError, FilterError.
-Options parse_options(const std::vector<std::string>& arguments);
+// `arguments` without the program's name, `program` as it was called: as `ltrace` it behaves as that does.
+// Throws UsageError, FilterError.
+Options parse_options(const std::vector<std::string>& arguments, std::string_view program = "rtrace");
 
 std::string help_text();
 std::string version_text();

@@ -17,6 +17,14 @@ namespace rtrace::sink {
 
 enum class TimeStyle : uint8_t { none, relative, clock, clock_us, epoch_us, epoch_ns };
 
+// What says which task a line is of.
+enum class PidPrefix : uint8_t {
+  from_the_second_task,  // `[pid N] `, once more than one task is or was traced
+  always,                // the same on each line (attach to several)
+  bare,                  // `N ` on each line
+  never,
+};
+
 struct TextOptions {
   unsigned align = 50;  // -a: `= ` begins at column align-1 (0-based: the blank before it is column align-2)
   TimeStyle time = TimeStyle::none;
@@ -26,9 +34,7 @@ struct TextOptions {
   bool signals = true;          // off: -b
   bool demangle = false;        // -C
   bool exits = true;            // off: -qq
-  // When `[pid N]` is printed: from the second task on, or always (attach to several; then the first line
-  // already has it).
-  bool always_pid = false;
+  PidPrefix pid = PidPrefix::from_the_second_task;
   decode::RenderOptions render;  // max_line bounds what a line shows of a call's arguments and result
 };
 

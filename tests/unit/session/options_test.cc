@@ -61,7 +61,8 @@ std::string canonical(const Options& options) {
   all.add("signals", options.text.signals, true);
   all.add("demangle", options.text.demangle, false);
   all.add("exits", options.text.exits, true);
-  all.add("always_pid", options.text.always_pid, false);
+  all.add("pid", static_cast<int>(options.text.pid), 0);
+  all.add("ltrace_compat", options.ltrace_compat, false);
   all.add("summary", options.summary, false);
   all.add("follow", options.follow, false);
   all.add("explain", options.explain, false);
@@ -112,8 +113,8 @@ const std::vector<Row>& rows() {
       {"--no-signals cmd", "signals=false"},
       {"--explain cmd", "explain=true"},
       {"-p 12", "command= pids=12"},
-      {"-p12,0x20 -p 7", "command= pids=12,32,7 always_pid=true"},
-      {"--attach=12 cmd", "pids=12 always_pid=true"},
+      {"-p12,0x20 -p 7", "command= pids=12,32,7 pid=1"},
+      {"--attach=12 cmd", "pids=12 pid=1"},
       {"-f cmd", "follow=true"},
       {"--follow cmd", "follow=true"},
       {"-u nobody cmd", "user=nobody"},
@@ -157,6 +158,16 @@ const std::vector<Row>& rows() {
       {"-D elf:0 cmd", ""},
       {"--debug=elf:0,mech:0 cmd", ""},
       {"--trust-seccomp cmd", "trust_seccomp=true"},
+      {"--ltrace-compat cmd", "pid=3 ltrace_compat=true"},
+      {"--ltrace-compat -f cmd", "pid=1 ltrace_compat=true follow=true"},
+      {"--ltrace-compat -f -o out cmd", "pid=2 ltrace_compat=true follow=true output=out"},
+      {"--ltrace-compat -p 12 -o out", "command= pids=12 pid=2 ltrace_compat=true output=out"},
+      {"--ltrace-compat -p 12 -p 13", "command= pids=12,13 pid=3 ltrace_compat=true"},
+      {"--ltrace-compat -o out cmd", "pid=3 ltrace_compat=true output=out"},
+      {"--ltrace-compat -x f cmd", "requests=-x f; -e @MAIN (default) pid=3 ltrace_compat=true"},
+      {"--ltrace-compat -L -x f cmd", "requests=-x f pid=3 ltrace_compat=true default_calls=false"},
+      {"--ltrace-compat -x f -l g cmd", "requests=-x f; -l g pid=3 ltrace_compat=true"},
+      {"--ltrace-compat -x f -e g cmd", "requests=-x f; -e g pid=3 ltrace_compat=true"},
       {"--repair -p 12", "action=1 command= pids=12"},
       {"-h", "action=2 command="},
       {"--help", "action=2 command="},
@@ -199,6 +210,25 @@ TEST(Options, DebugTopicsTakeEffect) {
   parse_options(words_of("-D mech:2 cmd"));
   EXPECT_EQ(log::level(log::Topic::mech), 2);
   log::set_level(log::Topic::mech, 0);
+}
+
+TEST(Options, TheNameOfTheProgramDecides) {
+  EXPECT_TRUE(parse_options({"cmd"}, "ltrace").ltrace_compat);
+  EXPECT_TRUE(parse_options({"cmd"}, "/usr/bin/ltrace").ltrace_compat);
+  EXPECT_FALSE(parse_options({"cmd"}, "/opt/ltrace/rtrace").ltrace_compat);
+  EXPECT_FALSE(parse_options({"cmd"}, "rtrace-ltrace").ltrace_compat);
+}
+
+TEST(Options, AsLtraceFiltersAreReadAsItReadsThem) {
+  const plan::ObjectNames library{"/lib/libc.so.6", "libc.so.6", false};
+  const auto takes_f = [&](std::string_view line) {
+    return parse_options(words_of(line)).requests.all[0].filter.matches("f", library);
+  };
+  // Every sign splits, and nothing between two of them is everything.
+  EXPECT_TRUE(takes_f("--ltrace-compat -e @libstdc++.so.6 cmd"));
+  EXPECT_FALSE(takes_f("-e @libstdc++.so.6 cmd"));
+  EXPECT_TRUE(takes_f("--ltrace-compat -e +g cmd"));
+  EXPECT_FALSE(takes_f("-e +g cmd"));
 }
 
 TEST(Options, MistakesAreNamedWithAHint) {

@@ -24,7 +24,7 @@ TEST_F(TextPrefixTest, PidsBeginWithAThreadAForkOrWhenAlwaysWanted) {
   EXPECT_EQ(print({a(decode::ThreadStarted{}), a.enter(f, 1, {}), a.leave(f, 1, number(0).value)}), line);
   EXPECT_EQ(print({a(decode::Forked{200}), a.enter(f, 1, {}), a.leave(f, 1, number(0).value)}), line);
   TextOptions always;
-  always.always_pid = true;
+  always.pid = PidPrefix::always;
   EXPECT_EQ(print({a.enter(f, 1, {}), a.leave(f, 1, number(0).value)}, always), line);
 }
 
@@ -99,7 +99,8 @@ TEST_F(TextPrefixTest, RelativeTimeNeverRunsBackwardsAndIsOfPrintedLines) {
 
 TEST_F(TextPrefixTest, AllPrefixesTogetherComeInOrder) {
   TextOptions options;
-  options.always_pid = options.return_address = options.duration = true;
+  options.pid = PidPrefix::always;
+  options.return_address = options.duration = true;
   options.indent = 2;
   options.time = TimeStyle::relative;
   options.align = 60;

@@ -58,11 +58,15 @@ std::vector<Argument> guess_arguments(const arch::Regs& regs, const Memory& memo
   std::vector<Argument> arguments(kGuessed);
   for (unsigned i = 0; i < kGuessed; ++i) {
     uint64_t raw = regs.integer_argument(i);
-    auto text = guess_text(raw, memory, limits);
-    arguments[i].type = text ? "string" : "guess(long)";
-    arguments[i].value = text ? std::move(*text) : integral_value(guessed_type(), raw, proto::Lens::guess);
+    arguments[i].value = guess_value(raw, memory, limits);
+    arguments[i].type = arguments[i].value.kind == Value::Kind::string ? "string" : "guess(long)";
   }
   return arguments;
+}
+
+Value guess_value(uint64_t raw, const Memory& memory, const Limits& limits) {
+  auto text = guess_text(raw, memory, limits);
+  return text ? std::move(*text) : integral_value(guessed_type(), raw, proto::Lens::guess);
 }
 
 Value guess_result(const arch::Regs& exit) {

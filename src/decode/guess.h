@@ -8,6 +8,8 @@
 namespace rtrace::decode {
 
 std::vector<Argument> guess_arguments(const arch::Regs& regs, const Memory& memory, const Limits& limits);
+// Printable text where the value points at some, else a number.
+Value guess_value(uint64_t raw, const Memory& memory, const Limits& limits);
 Value guess_result(const arch::Regs& exit);
 
 // An `inout` argument: before -> after; the one value where they are equal.

@@ -20,7 +20,7 @@ bool reaches_further(const Type& type, unsigned depth = 16) {
   if (depth == 0) return true;
   switch (type.kind) {
     case Type::Kind::pointer:
-      return type.inner->kind != Type::Kind::nothing;
+      return type.inner->kind != Type::Kind::nothing || type.lens == proto::Lens::guess;
     case Type::Kind::string:
       return !type.in_place;
     case Type::Kind::format:
@@ -109,6 +109,7 @@ class Planner {
       case Type::Kind::buffer:
         return elements(capture, type.length, 1, limits_.string + 1);
       case Type::Kind::pointer:
+        if (type.lens == proto::Lens::guess && type.inner->kind == Type::Kind::nothing) return guess(capture);
         return pointee(capture, *type.inner);
       case Type::Kind::structure:
         if (reaches_further(type)) plan_.deep = 1;
@@ -116,6 +117,13 @@ class Planner {
       default:
         return;
     }
+  }
+
+  // Text may stand there. An unterminated one is told by the byte behind what is shown.
+  void guess(Capture capture) {
+    capture.length = Capture::Length::string;
+    capture.bound = std::max(bounded(limits_.string + 1), 4U);
+    add(capture);
   }
 
   void text(Capture capture, const Type& type) {

@@ -8,6 +8,7 @@
 namespace rtrace::decode {
 namespace {
 
+using proto::Length;
 using proto::Type;
 
 void append_utf8(std::string& out, uint32_t c) {
@@ -55,6 +56,9 @@ WideText wide_text(std::span<const std::byte> bytes, uint64_t size, uint64_t mos
 
 Value ValueDecoder::string(const Type& type, Place place) {
   auto most = count_of(type.length);
+  // Many interfaces take a negative length for "up to the NUL" (sqlite3_prepare(3), BIO_new_mem_buf(3ssl)).
+  if (!most && type.length.kind == Length::Kind::argument && lengths_.argument(type.length.value))
+    most = kUnbounded;
   if (!type.in_place) {
     auto address = pointer_at(place);
     if (!address) return {};

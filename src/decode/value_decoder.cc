@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "guess.h"
 #include "scalars.h"
 
 namespace rtrace::decode {
@@ -13,7 +14,6 @@ using proto::Lens;
 using proto::Type;
 using proto::TypeRef;
 
-constexpr uint64_t kUnbounded = std::numeric_limits<uint64_t>::max();
 // Of one read for a struct or an array.
 constexpr uint64_t kMaxRead = 65536;
 
@@ -131,6 +131,7 @@ Value ValueDecoder::pointer(const Type& type, Place place, Lens lens) {
   if (!address) return unreadable();
   TypeRef target = proto::resolve(type.inner);
   bool opaque = target == nullptr || target->kind == Type::Kind::nothing;
+  if (opaque && lens == Lens::guess) return guess_value(*address, memory_, limits_);
   if (opaque && (lens == Lens::boolean || lens == Lens::octal || lens == Lens::bit_vector)) {
     Type number;
     number.kind = Type::Kind::integer;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,6 +32,9 @@ class LengthSource {
   virtual std::optional<int64_t> argument(uint64_t number) const = 0;
   virtual std::optional<int64_t> result() const = 0;
 };
+
+// A length without end.
+inline constexpr uint64_t kUnbounded = std::numeric_limits<uint64_t>::max();
 
 class ValueDecoder {
  public:

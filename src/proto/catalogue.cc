@@ -38,16 +38,32 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-// "libruby-3.1.so.3.1" -> itself, "libruby-3.1.so.3", "libruby-3.1.so".
+// "libruby-3.1" -> "libruby-3" -> "libruby"; "python3.11" -> "python3" -> "python". A digit that is part of a
+// library's name is none of a version: libX11 is not libX.
+bool drop_version(std::string& stem, bool is_library) {
+  const size_t last = stem.find_last_not_of("0123456789");
+  if (last == std::string::npos || last + 1 == stem.size()) return false;
+  const bool separated = stem[last] == '.' || stem[last] == '-';
+  if (!separated && is_library) return false;
+  stem.resize(separated ? last : last + 1);
+  return !stem.empty();
+}
+
+// "libruby-3.1.so.3.1" -> itself, "libruby-3.1.so.3", "libruby-3.1.so", "libruby-3.so", "libruby.so".
 std::vector<std::string> names_of_object(std::string_view object) {
   std::string name(basename_of(object));
   std::vector<std::string> names;
   if (name.empty()) return names;
   names.push_back(name);
-  for (size_t so = name.find(".so."); so != std::string::npos && name.size() > so + 3;) {
+  size_t so = name.find(".so.");
+  if (so == std::string::npos && name.ends_with(".so")) so = name.size() - 3;
+  const bool is_library = so != std::string::npos;
+  while (is_library && name.size() > so + 3) {
     name.resize(name.rfind('.'));
     names.push_back(name);
   }
+  std::string stem = is_library ? name.substr(0, so) : name;
+  while (drop_version(stem, is_library)) names.push_back(is_library ? stem + ".so" : stem);
   return names;
 }
 
@@ -178,6 +194,8 @@ void Catalogue::add_folder(const std::string& path) {
 }
 
 void Catalogue::add_fallback(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) impl_->fallbacks.push_back({path, true, false});
   if (is_file(path)) impl_->fallbacks.push_back({path, false, true});
 }
 

@@ -25,6 +25,8 @@ class ConfReader {
         diagnostics_.push_back(fmt::format("{}: {}", origin_, error.what()));
       }
     }
+    // What the file says itself counts before what it imports, wherever the import stands.
+    parsed_.functions.merge(imported_);
     return std::move(parsed_);
   }
 
@@ -86,7 +88,7 @@ class ConfReader {
     if (other == nullptr)
       throw Error::make("cannot import \"{}\", expected a prototype file of that name", name);
     parsed_.scope->types.insert(other->scope->types.begin(), other->scope->types.end());
-    parsed_.functions.insert(other->functions.begin(), other->functions.end());
+    imported_.insert(other->functions.begin(), other->functions.end());
   }
 
   const std::string& file_;
@@ -94,6 +96,7 @@ class ConfReader {
   Diagnostics& diagnostics_;
   std::string origin_;
   ParsedFile parsed_;
+  decltype(ParsedFile::functions) imported_;
   std::map<std::string, std::shared_ptr<Type>, std::less<>> forwards_;  // declared, not yet defined
 };
 

@@ -1,5 +1,8 @@
 #include "prototypes.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -15,6 +18,14 @@ std::string shipped_configuration() {
   return std::filesystem::exists(installed, error) ? installed : program.parent_path() / "conf";
 }
 
+// Of who runs rtrace, whatever user the command is run as.
+std::string home_of_user() {
+  const char* home = getenv("HOME");
+  if (home != nullptr && *home != 0) return home;
+  const passwd* entry = getpwuid(getuid());
+  return entry != nullptr && entry->pw_dir != nullptr ? entry->pw_dir : "";
+}
+
 const elf::LoadedObject* object_of(const plan::Objects& objects, elf::ObjectId id) {
   for (const auto& object : objects)
     if (object.id == id) return &object;
@@ -27,15 +38,18 @@ Prototypes::Prototypes(const Options& options, Reporter& reporter) : options_(op
   proto::Diagnostics diagnostics;
   for (const std::string& path : options.config) catalogue_.add(path, diagnostics);
   report(diagnostics);
-  const char* home = getenv("HOME");
+  const std::string home = home_of_user();
   const char* config_home = getenv("XDG_CONFIG_HOME");
-  if (config_home != nullptr && *config_home != 0)
+  // "All paths set in these environment variables must be absolute" (XDG Base Directory Specification).
+  if (config_home != nullptr && *config_home == '/')
     catalogue_.add_folder(std::string(config_home) + "/rtrace");
-  else if (home != nullptr)
-    catalogue_.add_folder(std::string(home) + "/.config/rtrace");
+  else if (!home.empty())
+    catalogue_.add_folder(home + "/.config/rtrace");
+  if (!home.empty()) catalogue_.add_folder(home + "/.ltrace.conf");
   catalogue_.add_folder(shipped_configuration());
-  if (home != nullptr) catalogue_.add_fallback(std::string(home) + "/.ltrace.conf");
+  // ltrace's own: one file for everything until 0.7.3, one for each library since 0.7.91.
   catalogue_.add_fallback("/etc/ltrace.conf");
+  catalogue_.add_fallback("/usr/share/ltrace");
 }
 
 void Prototypes::report(const proto::Diagnostics& diagnostics) {

@@ -18,10 +18,11 @@ class Catalogue {
   // A file given with -F, or every file of a folder: these apply to every object, the first that knows a
   // function wins. Throws Error where the path cannot be read.
   void add(const std::string& path, Diagnostics& diagnostics);
-  // A folder with one file for each library (`libfoo.so.3.conf`, `libfoo.so.conf`, `.toml`), read when that
-  // library is first asked for. Folders added earlier win. A folder that does not exist is no error.
+  // A folder with one file for each library (`libfoo.so.3.conf`, `libfoo.so.conf`, `.toml`) or main program
+  // (`python3.conf`), read when that object is first asked for; or a single file that serves every object
+  // (~/.ltrace.conf). What was added earlier wins. A path that does not exist is no error.
   void add_folder(const std::string& path);
-  // A file for every object, ranked behind all folders (/etc/ltrace.conf). Absent files are no error.
+  // The same, ranked behind all of those (/etc/ltrace.conf, /usr/share/ltrace).
   void add_fallback(const std::string& path);
 
   // The prototype of a function, by the precedence of spec 3.1; `object` is the callee's SONAME or basename,

@@ -65,6 +65,65 @@ TEST_F(CatalogueTest, FolderFilesAreFoundByNameWithVersionPartsDropped) {
   EXPECT_EQ(found(catalogue, "other", "libr-3.1.so.3.1"), "none");
 }
 
+TEST_F(CatalogueTest, VersionsWithinAnObjectsNameAreDroppedToo) {
+  write("conf/librr.so.conf", "int f(int);");
+  write("conf/python3.conf", "int f(long);");
+  write("conf/php.conf", "int f(short);");
+  write("conf/libX.so.conf", "int f(char);");
+  Catalogue catalogue;
+  catalogue.add_folder(path("conf"));
+  EXPECT_EQ(found(catalogue, "f", "librr-3.1.so.3.1"), "int f(int)");
+  EXPECT_EQ(found(catalogue, "f", "librr4.1.so"), "none");
+  EXPECT_EQ(found(catalogue, "f", "/usr/bin/python3.11"), "int f(long)");
+  EXPECT_EQ(found(catalogue, "f", "/usr/bin/python2.7"), "none");
+  EXPECT_EQ(found(catalogue, "f", "php8.2"), "int f(short)");
+  EXPECT_EQ(found(catalogue, "f", "libX11.so.6"), "none");
+  EXPECT_EQ(found(catalogue, "f", "12.5"), "none");
+}
+
+TEST_F(CatalogueTest, FolderAsFallbackHasAFileForEachLibraryAndTheirTypesApart) {
+  write("ltrace/libc.so.conf", "import \"libc.so-types\";\nflag f(flag);");
+  write("ltrace/libc.so-types.conf", "typedef flag = bool(int);");
+  write("ltrace/libm.so.conf", "double g(double);");
+  write("conf/libc.so.conf", "int h(int);");
+  Catalogue catalogue;
+  catalogue.add_fallback(path("ltrace"));
+  catalogue.add_folder(path("conf"));
+  EXPECT_EQ(found(catalogue, "f", "libc.so.6"), "flag f(flag)");
+  EXPECT_EQ(found(catalogue, "g", "libc.so.6"), "none");
+  EXPECT_EQ(found(catalogue, "g", "libm.so.6"), "double g(double)");
+  EXPECT_EQ(catalogue.find_specific("f", "libc.so.6", diagnostics_), nullptr);
+  EXPECT_NE(catalogue.find_fallback("f", "libc.so.6", diagnostics_), nullptr);
+  EXPECT_THAT(diagnostics_, IsEmpty());
+}
+
+TEST_F(CatalogueTest, FileAmongTheFoldersServesEveryObjectInItsTurn) {
+  write("mine/liba.so.conf", "int f(int);");
+  std::string file = write("home/.ltrace.conf", "int f(long);\nint g(long);");
+  write("shipped/liba.so.conf", "int f(char);\nint g(char);\nint h(char);");
+  Catalogue catalogue;
+  catalogue.add_folder(path("mine"));
+  catalogue.add_folder(file);
+  catalogue.add_folder(path("shipped"));
+  EXPECT_EQ(found(catalogue, "f", "liba.so.1"), "int f(int)");
+  EXPECT_EQ(found(catalogue, "g", "liba.so.1"), "int g(long)");
+  EXPECT_EQ(found(catalogue, "g", "libb.so.1"), "int g(long)");
+  EXPECT_EQ(found(catalogue, "h", "liba.so.1"), "int h(char)");
+}
+
+TEST_F(CatalogueTest, WhatAFileSaysItselfCountsBeforeWhatItImports) {
+  write("conf/base.conf", "int f(int);\nint g(int);\nint h(int);");
+  write("conf/liba.so.conf", "int f(long);\nimport \"base\";\nint g(long);");
+  write("conf/libb.so.toml", "import = [\"base\"]\n[functions]\ng = \"int(long)\"");
+  Catalogue catalogue;
+  catalogue.add_folder(path("conf"));
+  EXPECT_EQ(found(catalogue, "f", "liba.so"), "int f(long)");
+  EXPECT_EQ(found(catalogue, "g", "liba.so"), "int g(long)");
+  EXPECT_EQ(found(catalogue, "h", "liba.so"), "int h(int)");
+  EXPECT_EQ(found(catalogue, "g", "libb.so"), "int g(long)");
+  EXPECT_EQ(found(catalogue, "f", "libb.so"), "int f(int)");
+}
+
 TEST_F(CatalogueTest, UnknownObjectAsksEveryFile) {
   write("conf/liba.so.conf", "int f(int);");
   Catalogue catalogue;

@@ -129,6 +129,14 @@ bool CallDecoder::needs_errno() const {
   return impl_->layout && impl_->layout->result->kind == Type::Kind::error;
 }
 
+// A success that looks like a failure costs a read too much, nothing else.
+bool CallDecoder::needs_errno(const arch::Regs& exit) const {
+  if (!needs_errno()) return false;
+  constexpr uint64_t kLowByte = 0xff;
+  if ((exit.raw.rax & kLowByte) == kLowByte) return true;
+  return exit.raw.rax == 0 && impl_->layout->result->inner->kind != Type::Kind::integer;
+}
+
 CallDecoder::Entered CallDecoder::enter(const arch::Regs& regs, const Memory& memory,
                                         const arch::VectorRegs* vectors) const {
   Entered entered;

@@ -326,6 +326,17 @@ std::optional<ElfAddr> ElfFile::find_symbol(std::string_view name) const {
   return std::nullopt;
 }
 
+// The main program's block ends at the thread pointer (Drepper, "ELF Handling For Thread-Local Storage", 3:
+// variant II, tlsoffset_1).
+std::optional<int64_t> ElfFile::thread_offset(std::string_view name) const {
+  const Elf64_Phdr* block = impl_->image.program_header(PT_TLS);
+  const auto symbol = find_symbol(name);
+  if (block == nullptr || !symbol || symbol->value >= block->p_memsz) return std::nullopt;
+  const uint64_t alignment = std::max<uint64_t>(block->p_align, 1);
+  const uint64_t size = (block->p_memsz + alignment - 1) / alignment * alignment;
+  return static_cast<int64_t>(symbol->value - size);
+}
+
 const std::vector<CallSlot>& ElfFile::call_slots() const {
   return impl_->slots().with_references();
 }
@@ -354,6 +365,16 @@ const std::vector<ElfFile::Import>& ElfFile::imports() const {
 const std::vector<ElfRange>& ElfFile::frame_ranges() const {
   if (!impl_->frame_ranges) impl_->frame_ranges = read_frame_ranges(impl_->image);
   return *impl_->frame_ranges;
+}
+
+FrameArea ElfFile::eh_frame() const {
+  return find_eh_frame(impl_->image);
+}
+FrameArea ElfFile::eh_frame_index() const {
+  return find_frame_index(impl_->image);
+}
+FrameArea ElfFile::debug_frame() const {
+  return find_debug_frame(impl_->image);
 }
 
 // gABI, "Initialization and Termination Functions": DT_INIT runs before the functions of DT_INIT_ARRAY.

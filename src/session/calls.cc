@@ -57,24 +57,37 @@ void CallTracer::observe_returns(Task& task, VirtAddr site, const arch::Regs& re
   bool deep = false, wanted = false;
   for (const event::Frame& frame : frames_) {
     const decode::CallDecoder& decoder = *services_.registry.at(frame.probe).decoder;
-    returned_.push_back({frame, std::nullopt, take_open(task, frame.call)});
+    const auto errno_at = errno_of(task, decoder, frame, regs);
+    returned_.push_back({frame, std::nullopt, take_open(task, frame.call), errno_at});
     deep |= decoder.at_return().deep != 0 || decoder.needs_vector_registers();
-    wanted |= decoder.at_return().count > 0;
+    wanted |= decoder.at_return().count > 0 || errno_at;
     memory_.want(decoder.at_return(), returned_.back().open.entry, &result, returned_.back().open.stack);
+    if (errno_at) memory_.want(*errno_at, sizeof(int));
   }
   const auto& live = task.process->image->space().memory();
   if (wanted) memory_.fetch(live);
   if (!deep) return;
   memory_.set_live(&live);
   const auto vectors = tracee::vector_registers(task.id.tid);
-  for (Returned& returned : returned_) {
-    decode::Carried carried;
-    carried.vectors_at_exit = vectors ? &*vectors : nullptr;
-    carried.vectors_at_entry = returned.open.vectors ? &*returned.open.vectors : nullptr;
-    carried.before = &returned.open.before;
-    returned.decoded = services_.registry.at(returned.frame.probe)
-                           .decoder->leave(returned.open.entry, regs, memory_, returned.open.stack, carried);
-  }
+  for (Returned& returned : returned_) decode_return(returned, vectors ? &*vectors : nullptr);
+}
+
+std::optional<VirtAddr> CallTracer::errno_of(const Task& task, const decode::CallDecoder& decoder,
+                                             const event::Frame& frame, const arch::Regs& exit) {
+  if (!decoder.needs_errno(exit) || exit.raw.fs_base == 0) return std::nullopt;
+  const auto offset = task.process->image->errno_offset(frame.site);
+  if (!offset) return std::nullopt;
+  return VirtAddr{exit.raw.fs_base + static_cast<uint64_t>(*offset)};
+}
+
+void CallTracer::decode_return(Returned& returned, const arch::VectorRegs* vectors) {
+  decode::Carried carried;
+  carried.vectors_at_exit = vectors;
+  carried.vectors_at_entry = returned.open.vectors ? &*returned.open.vectors : nullptr;
+  carried.before = &returned.open.before;
+  if (returned.errno_at) carried.error_number = memory_.read_value<int>(*returned.errno_at);
+  returned.decoded = services_.registry.at(returned.frame.probe)
+                         .decoder->leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
 }
 
 // One gathered read: the return address, arguments on the stack, and what the prototypes of the site's probes
@@ -112,13 +125,7 @@ void CallTracer::observe_entries(Task& task, const mech::BreakpointSite& site,
                                  const NeedStopped& need_stopped) {
   // What returns at the very same stop has its own captures: decode it before they are replaced.
   for (Returned& returned : returned_)
-    if (!returned.decoded) {
-      decode::Carried carried;
-      carried.before = &returned.open.before;
-      returned.decoded =
-          services_.registry.at(returned.frame.probe)
-              .decoder->leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
-    }
+    if (!returned.decoded) decode_return(returned);
   capture_entry(task, site);
   above_ = words_above(memory_, regs_.sp() + kWord);
   const auto return_address = memory_.read_value<uint64_t>(regs_.sp());
@@ -218,12 +225,7 @@ void CallTracer::report_entry(Entered& entered) {
 
 void CallTracer::report_return(Returned& returned) {
   const Probe& probe = services_.registry.at(returned.frame.probe);
-  if (!returned.decoded) {
-    decode::Carried carried;
-    carried.before = &returned.open.before;
-    returned.decoded =
-        probe.decoder->leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
-  }
+  if (!returned.decoded) decode_return(returned);
   decode::CallReturned record;
   record.label = &probe.label;
   record.call = returned.frame.call;
@@ -231,6 +233,8 @@ void CallTracer::report_return(Returned& returned) {
   record.duration = now_.monotonic - returned.frame.entered.monotonic;
   record.arguments = std::move(returned.decoded->arguments);
   record.result = std::move(returned.decoded->result);
+  if (record.result.kind == decode::Value::Kind::error_result)
+    record.error = static_cast<int>(record.result.raw);
   services_.reporter.take(who_, now_, std::move(record));
 }
 

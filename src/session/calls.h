@@ -39,6 +39,7 @@ class CallTracer {
     event::Frame frame;
     std::optional<decode::CallDecoder::Returned> decoded;
     OpenCall open;
+    std::optional<VirtAddr> errno_at;  // of its thread, where the result may mean a failure
   };
 
   void observe_returns(Task& task, VirtAddr site, const arch::Regs& regs);
@@ -50,6 +51,9 @@ class CallTracer {
   void capture_entry(const Task& task, const mech::BreakpointSite& site);
   std::span<const std::byte> stack_arguments(size_t size);
   decode::CallDecoder::Entered decode_entry(Entered& entered);
+  void decode_return(Returned& returned, const arch::VectorRegs* vectors = nullptr);
+  static std::optional<VirtAddr> errno_of(const Task& task, const decode::CallDecoder& decoder,
+                                          const event::Frame& frame, const arch::Regs& exit);
   void report_entry(Entered& entered);
   void report_return(Returned& returned);
   void abandoned(event::TraceeId who, const event::Frame& frame);

@@ -259,6 +259,7 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
   maps_ = tracee::read_maps(pid_);
   unseen_returns_.clear();
   branches_to_entry_.clear();
+  errno_offsets_.clear();
   plan::Objects added;
   for (const auto& entry : changes.added)
     if (auto object = load(entry)) added.push_back(*object);

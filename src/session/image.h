@@ -87,6 +87,10 @@ class Image {
   // pointer is good until the next sync().
   const std::string* watch_return(VirtAddr address, const NeedStopped& need_stopped);
 
+  // Where the errno that a function sets lies, from the thread pointer on. nullopt where that cannot be told;
+  // said once with --explain.
+  std::optional<int64_t> errno_offset(VirtAddr function);
+
   // Says where the program has overwritten, unmapped or mapped anew the code that probes stand in, by itself:
   // calls there are not seen any more. Once for each object.
   void report_lost_probes();
@@ -132,6 +136,7 @@ class Image {
   std::string why_not_writable(VirtAddr address);
   std::span<const std::byte> file_bytes(VirtAddr address) const;
   const elf::LoadedObject* object_at(VirtAddr address) const;
+  std::optional<int64_t> find_errno(int link_namespace) const;
   const elf::LoadedObject* object(elf::ObjectId id) const;
   void explain(const std::string& line);
   void refuse(const plan::ProbePoint& point, const std::string& reason);
@@ -158,6 +163,8 @@ class Image {
       armed_;  // what stands already, so that a second look at an object adds only what is new
   std::set<elf::ObjectId> lost_in_;  // whose lost probes have been reported
   std::set<std::string> unseen_said_;
+  std::unordered_map<int, int64_t> errno_offsets_;  // by link namespace: each has a C library of its own
+  std::set<int> errno_missed_;                      // namespaces for which it was said that there is none
   std::unordered_map<VirtAddr, std::string> unseen_returns_;
   std::unordered_map<VirtAddr, bool> branches_to_entry_;
   struct Resolving {

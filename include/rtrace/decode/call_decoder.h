@@ -48,6 +48,8 @@ class CallDecoder {
   bool needs_vector_registers() const;
   // True where the result has the errno lens; without Carried::error_number a failure shows the bare result.
   bool needs_errno() const;
+  // The same at one return: false where the result is a success for sure.
+  bool needs_errno(const arch::Regs& exit) const;
 
   struct Entered {
     std::vector<Argument> arguments;

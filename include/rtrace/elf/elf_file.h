@@ -30,6 +30,12 @@ struct Segment {
   bool readable = false, writable = false, executable = false;
 };
 
+// Call frame information: one of its sections, and where it lies in the object's own space.
+struct FrameArea {
+  ElfAddr address;
+  std::span<const std::byte> bytes;
+};
+
 class ElfFile {
  public:
   // Reads an x86-64 ELF executable or shared object. `path` is for messages and for finding the separate
@@ -101,6 +107,9 @@ class ElfFile {
   // A defined symbol of any type (`_r_debug`, `_dl_debug_state`), by .dynsym then .symtab.
   std::optional<ElfAddr> find_symbol(std::string_view name) const;
 
+  // Where a thread-local variable of a main program lies, from the thread pointer on.
+  std::optional<int64_t> thread_offset(std::string_view name) const;
+
   // Parsed on first use.
   const std::vector<CallSlot>& call_slots() const;
   // Those of one name. Cheaper: where only stubs can call them the object's text is not searched for other
@@ -118,6 +127,10 @@ class ElfFile {
   // [begin, end) of each function that .eh_frame describes (via .eh_frame_hdr's table, else the section),
   // sorted. For instruction boundaries in stripped objects.
   const std::vector<ElfRange>& frame_ranges() const;
+  // .eh_frame, .eh_frame_hdr and .debug_frame; empty where they are missing.
+  FrameArea eh_frame() const;
+  FrameArea eh_frame_index() const;
+  FrameArea debug_frame() const;
 
   // The first function that the dynamic linker runs on load (DT_INIT, else the first of DT_INIT_ARRAY as the
   // file's relocations give it).

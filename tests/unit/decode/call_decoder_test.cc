@@ -368,6 +368,21 @@ INSTANTIATE_TEST_SUITE_P(
                              "0xffffffffffffffff EINVAL (Invalid argument)"},
                     ErrnoRow{"errno(long) f()", kMinusOne, 99999, "-1 errno 99999"}));
 
+TEST(CallDecoder, ErrnoIsAskedForWhereTheResultMayBeAFailure) {
+  auto asks = [](const char* prototype, uint64_t result) {
+    arch::Regs exit;
+    exit.raw.rax = result;
+    return CallDecoder(prototype_of(prototype), {}).needs_errno(exit);
+  };
+  EXPECT_TRUE(asks("errno f()", kIntMinusOne));
+  EXPECT_TRUE(asks("errno(long) f()", kMinusOne));
+  EXPECT_TRUE(asks("errno(addr) f()", 0));
+  EXPECT_FALSE(asks("errno f()", 0));
+  EXPECT_FALSE(asks("errno f()", 3));
+  EXPECT_FALSE(asks("errno(addr) f()", 0x1000));
+  EXPECT_FALSE(asks("int f()", kIntMinusOne));
+}
+
 TEST(CallDecoder, FloatsWithoutVectorRegistersAreUnreadable) {
   BufferMemory memory = tracee();
   CallDecoder decoder(prototype_of("double f(double, int)"), {});

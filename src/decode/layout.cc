@@ -22,7 +22,8 @@ bool reaches_further(const Type& type, unsigned depth = 16) {
     case Type::Kind::pointer:
       return type.inner->kind != Type::Kind::nothing || type.lens == proto::Lens::guess;
     case Type::Kind::string:
-      return !type.in_place;
+      // One in place whose length is another member's lies behind what the struct's size covers.
+      return !type.in_place || type.length.kind != Length::Kind::fixed;
     case Type::Kind::format:
     case Type::Kind::buffer:
       return true;

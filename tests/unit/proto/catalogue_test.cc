@@ -204,5 +204,65 @@ TEST(ShippedPrototypes, HaveNoMistakes) {
   EXPECT_NE(catalogue.find("mysql_real_query", "libmariadb.so.3", diagnostics), nullptr);
 }
 
+// Debian's, of its package ltrace.
+TEST(LtracesOwnFile, IsReadToItsLastLine) {
+  const fs::path path = "/etc/ltrace.conf";
+  if (!fs::exists(path)) GTEST_SKIP() << path << " is not there: the package ltrace has it";
+  Catalogue catalogue;
+  Diagnostics diagnostics;
+  catalogue.add(path, diagnostics);
+  EXPECT_THAT(diagnostics, IsEmpty());
+  std::ifstream file(path);
+  size_t functions = 0;
+  for (std::string line; std::getline(file, line);) {
+    // "TYPE NAME(": neither a comment nor a typedef.
+    size_t open = line.find('(');
+    if (line.empty() || line[0] == ';' || line.starts_with("typedef") || open == std::string::npos) continue;
+    // A lens around the result: hex(uint) inet_addr(string);
+    if (line.find(' ') > open) open = line.find('(', line.find(' '));
+    const size_t end = line.find_last_not_of(' ', open - 1) + 1;
+    const size_t start = line.find_last_of(" \t*", end - 1) + 1;
+    const std::string name = line.substr(start, end - start);
+    EXPECT_NE(catalogue.find(name, "", diagnostics), nullptr) << line;
+    ++functions;
+  }
+  EXPECT_GT(functions, 300U);
+}
+
+struct ShippedRow {
+  const char* object;
+  const char* function;
+  const char* prototype;
+};
+void PrintTo(const ShippedRow& row, std::ostream* out) {
+  *out << row.object;
+}
+class ShippedFor : public testing::TestWithParam<ShippedRow> {};
+TEST_P(ShippedFor, TheObjectByItsNameHoweverVersioned) {
+  Catalogue catalogue;
+  Diagnostics diagnostics;
+  catalogue.add_folder(fs::path(__FILE__).parent_path() / "../../../conf");
+  auto prototype = catalogue.find(GetParam().function, GetParam().object, diagnostics);
+  ASSERT_NE(prototype, nullptr);
+  EXPECT_EQ(spell(*prototype), GetParam().prototype);
+  EXPECT_THAT(diagnostics, IsEmpty());
+}
+// One interface under several names: of the library, of its other builds, of the program it is linked into.
+INSTANTIATE_TEST_SUITE_P(
+    Shipped, ShippedFor,
+    testing::Values(
+        ShippedRow{"libmysqlclient.so.21", "mysql_query", "int mysql_query(mysql=mysql, query=string)"},
+        ShippedRow{"libcurl-gnutls.so.4", "curl_easy_perform", "CURLcode curl_easy_perform(curl=easy)"},
+        ShippedRow{"libpython3.11.so.1.0", "PyUnicode_FromString", "obj PyUnicode_FromString(u=string)"},
+        ShippedRow{"python3.12", "PyUnicode_FromString", "obj PyUnicode_FromString(u=string)"},
+        ShippedRow{"perl", "Perl_croak_no_modify", "noreturn Perl_croak_no_modify()"},
+        ShippedRow{"libperl.so.5.40", "Perl_croak_no_modify", "noreturn Perl_croak_no_modify()"},
+        ShippedRow{"php8.2", "_emalloc", "addr _emalloc(size=ulong)"},
+        ShippedRow{"libphp8.3.so", "_emalloc", "addr _emalloc(size=ulong)"},
+        ShippedRow{"php-fpm8.2", "_emalloc", "addr _emalloc(size=ulong)"},
+        ShippedRow{"ruby3.3", "rb_intern", "ID rb_intern(name=string)"},
+        ShippedRow{"libruby-3.1.so.3.1", "rb_intern", "ID rb_intern(name=string)"},
+        ShippedRow{"libruby.so.3.4", "rb_intern", "ID rb_intern(name=string)"}));
+
 }  // namespace
 }  // namespace rtrace::proto

@@ -214,5 +214,51 @@ class Mistakes(Places):
         self.assertNotIn("libspot", result.stderr)
 
 
+class Manual(Places):
+    """The examples of rtrace.conf(5), on real calls."""
+
+    def setUp(self):
+        super().setUp()
+        with open(os.path.join(harness.SOURCE, "man", "rtrace.conf.5")) as file:
+            page = file.read()
+        for name, text in re.findall(r'(?m)^\.\\" example: (\S+)\n\.Bd .*\n((?:.*\n)*?)\.Ed$', page):
+            self.write(name, text)
+
+    def check(self, name, function, command, expected):
+        result = self.run_rtrace(["-F", self.path(name), "-x", function, "--", *command])
+        self.assertEqual(result.status, 0, result)
+        lines = result.stderr.splitlines()
+        self.assertNotIn(name, result.stderr)
+        self.assertTrue(any(re.fullmatch(expected, line) for line in lines), result)
+
+    def python(self, script):
+        return ["/usr/bin/python3", "-SIc", script]
+
+    def test_values(self):
+        self.check("values.conf", "getenv", self.python("import ctypes; ctypes.CDLL(None).getenv(b'LC_ALL')"),
+                   r'getenv@libc\.so\.6\("LC_ALL"\) += "C"')
+        self.check("values.conf", "inet_addr", self.python("import ctypes; ctypes.CDLL(None).inet_addr(b'1.2.3.4')"),
+                   r'inet_addr@libc\.so\.6\("1\.2\.3\.4"\) += 0x4030201')
+
+    def test_directions(self):
+        self.check("directions.conf", "inet_pton", self.python("import socket; socket.inet_pton(2, '127.0.0.1')"),
+                   r'inet_pton@libc\.so\.6\(2, "127\.0\.0\.1", 0x100007f\) += 1')
+
+    def test_types(self):
+        system = os.uname()
+        self.check("types.conf", "uname", ["uname", "-s"], r'uname@libc\.so\.6\(\{ "Linux", "%s", "%s" \}\) += 0'
+                   % (re.escape(system.nodename), re.escape(system.release)))
+        self.check("types.conf", "access", self.python("import os; os.access('/nonexistent', os.R_OK | os.X_OK)"),
+                   r'access@libc\.so\.6\("/nonexistent", R_OK\|X_OK\) += -1 ENOENT.*')
+
+    def test_imports(self):
+        self.check("common.conf", "clock_gettime", self.python("import time; time.clock_gettime(0)"),
+                   r"clock_gettime@libc\.so\.6\(CLOCK_REALTIME, \{ \d+, \d+ \}\) += 0")
+
+    def test_lengths(self):
+        self.check("lengths.conf", "execv", self.python("import os; os.execv('/bin/true', ['true', 'one', 'two'])"),
+                   r'execv@libc\.so\.6\("/bin/true", \[ "true", "one", "two" \].*')
+
+
 if __name__ == "__main__":
     unittest.main()

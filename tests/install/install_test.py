@@ -10,6 +10,9 @@ BUILD = os.environ["RTRACE_BUILD"]
 FILES = [
     "bin/rtrace",
     "share/man/man1/rtrace.1",
+    "share/man/man5/rtrace.conf.5",
+    "share/rtrace/conf/libc.so.conf",
+    "share/rtrace/conf/python3.conf",
     "share/bash-completion/completions/rtrace",
     "share/zsh/site-functions/_rtrace",
     "share/fish/vendor_completions.d/rtrace.fish",

@@ -62,10 +62,12 @@ class Options(unittest.TestCase):
 
 class Syntax(unittest.TestCase):
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
-    def test_the_man_page_is_without_warnings(self):
-        done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", os.path.join(ROOT, "man", "rtrace.1")],
-                              stdout=subprocess.PIPE, text=True, check=False)
-        self.assertEqual((done.returncode, done.stdout), (0, ""))
+    def test_the_man_pages_are_without_warnings(self):
+        for page in ("rtrace.1", "rtrace.conf.5"):
+            with self.subTest(page=page):
+                done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", os.path.join(ROOT, "man", page)],
+                                      stdout=subprocess.PIPE, text=True, check=False)
+                self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     def test_shells_can_read_their_completions(self):
         for shell, name in (("bash", "rtrace.bash"), ("zsh", "_rtrace"), ("fish", "rtrace.fish")):

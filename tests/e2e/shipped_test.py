@@ -155,8 +155,9 @@ except sqlite3.OperationalError:
         self.assertNotIn("secret", self.result.trace)
 
     def test_libstdcxx(self):
-        lines = self.traced("__cxa_throw _Znwm",
-                            [harness.target("flow_throws"), "throws", "1"])
+        lines = self.traced("__cxa_throw __cxa_allocate_exception _Znwm", [harness.target("flow_throws"), "throws", "1"])
+        # std::runtime_error is a pointer to its class and one to its text; the text is counted, with a head of 24 bytes.
+        self.assert_has(lines, "__cxa_allocate_exception@libstdc++.so.6(16) = ADDR", "_Znwm@libstdc++.so.6(26) = ADDR")
         self.assertEqual({line.partition(" <")[0] for line in lines if line.startswith("__cxa_throw")},
                          {'__cxa_throw@libstdc++.so.6(ADDR, { "%s" }, ADDR' % name
                           for name in ("St13runtime_error", "St11logic_error")})

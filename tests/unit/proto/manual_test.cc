@@ -48,7 +48,8 @@ Examples examples() {
 size_t prototypes_in(const std::string& text) {
   size_t count = 0;
   for (std::string_view line : split(text, '\n'))
-    if (!line.empty() && line[0] != '#' && !line.starts_with("typedef") && !line.starts_with("import")) ++count;
+    if (!line.empty() && line[0] != '#' && !line.starts_with("typedef") && !line.starts_with("import"))
+      ++count;
   return count;
 }
 

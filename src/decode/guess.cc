@@ -30,6 +30,13 @@ bool is_printable(std::string_view text, bool may_end_inside_a_character) {
   return true;
 }
 
+const proto::Type& guessed_type() {
+  static const proto::TypeRef kType = proto::make_integer(8, true);
+  return *kType;
+}
+
+}  // namespace
+
 std::optional<Value> guess_text(uint64_t address, const Memory& memory, const Limits& limits) {
   if (address < kLowest || address >= kHighest) return std::nullopt;
   const size_t wanted = std::max(limits.string, kShortestText) + 1;
@@ -46,13 +53,6 @@ std::optional<Value> guess_text(uint64_t address, const Memory& memory, const Li
   value.raw = address;
   return value;
 }
-
-const proto::Type& guessed_type() {
-  static const proto::TypeRef kType = proto::make_integer(8, true);
-  return *kType;
-}
-
-}  // namespace
 
 std::vector<Argument> guess_arguments(const arch::Regs& regs, const Memory& memory, const Limits& limits) {
   std::vector<Argument> arguments(kGuessed);

@@ -17,6 +17,7 @@
 #include "relocations.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
+#include "sdt_notes.h"
 #include "symtab.h"
 
 namespace rtrace::elf {
@@ -47,6 +48,7 @@ struct ElfFile::Impl {
   std::optional<std::vector<IrelativeSlot>> irelative_slots;
   std::optional<std::vector<Import>> imports;
   std::optional<std::vector<ElfRange>> frame_ranges;
+  std::optional<std::vector<SdtNote>> sdt_notes;
 
   const std::optional<Symtab>& symtab() {
     if (!own_symtab) own_symtab = Symtab::read(image, Symbol::Table::symtab);
@@ -375,6 +377,11 @@ FrameArea ElfFile::eh_frame_index() const {
 }
 FrameArea ElfFile::debug_frame() const {
   return find_debug_frame(impl_->image);
+}
+
+const std::vector<SdtNote>& ElfFile::sdt_notes() const {
+  if (!impl_->sdt_notes) impl_->sdt_notes = read_sdt_notes(impl_->image);
+  return *impl_->sdt_notes;
 }
 
 // gABI, "Initialization and Termination Functions": DT_INIT runs before the functions of DT_INIT_ARRAY.

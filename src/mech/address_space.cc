@@ -159,6 +159,7 @@ static bool holds_int3(const tracee::ProcessMemory& memory, VirtAddr address) {
 
 std::vector<VirtAddr> AddressSpace::forget(Range range) {
   std::vector<VirtAddr> standing;
+  semaphores_.forget(range, memory_, foothold_, ledger_);
   std::erase_if(sites_, [&](const auto& entry) {
     const BreakpointSite& site = *entry.second;
     if (!range.contains(site.address)) return false;
@@ -183,6 +184,7 @@ bool AddressSpace::met_removed(const arch::Regs& regs) const {
 }
 
 void AddressSpace::forget_all() {
+  semaphores_.forget_all(ledger_);
   for (auto& [address, site] : sites_) ledger_.withdraw(site->patch);
   sites_.clear();
   copies_.clear();
@@ -193,9 +195,22 @@ void AddressSpace::restore(const tracee::ProcessMemory& memory) const {
     if (holds_int3(memory, address)) (void)memory.write(address, one(site->saved));
 }
 
+bool AddressSpace::raise_semaphore(VirtAddr semaphore) {
+  return semaphores_.raise(semaphore, memory_, foothold_, ledger_);
+}
+
+void AddressSpace::lower_semaphores() {
+  semaphores_.lower(memory_, foothold_, ledger_);
+}
+
+void AddressSpace::lower_semaphores_of(const tracee::ProcessMemory& child) const {
+  semaphores_.lower_in(child, foothold_);
+}
+
 std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
   auto copy = std::make_unique<AddressSpace>(child, ledger_);
   copy->foothold_ = foothold_;
+  copy->semaphores_ = semaphores_.clone_for(child, ledger_);
   for (const auto& [address, site] : sites_) {
     auto twin = std::make_unique<BreakpointSite>(*site);
     twin->patch = ledger_.publish(child, address, one(site->saved), one(kInt3));

@@ -125,7 +125,7 @@ std::string Foothold::map_table(const Means& means, size_t sites) {
   const std::vector<agent::SiteEntry> old = std::exchange(entries_, std::vector<agent::SiteEntry>(slots));
   entries_used_ = 0;
   for (const agent::SiteEntry& entry : old)
-    if (entry.copy() != 0) put(entry);
+    if (entry.copy() != 0 || entry.is_raised_semaphore()) put(entry);
   agent::SiteTable head{};
   head.mapping = header(agent::kTableMapping, size);
   head.slots = slots;
@@ -156,11 +156,30 @@ bool Foothold::put(agent::SiteEntry entry) {
 
 bool Foothold::add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy,
                         std::byte displaced) {
+  return add(memory, {site.value, copy.value | static_cast<uint64_t>(displaced) << 56});
+}
+
+bool Foothold::add(const tracee::ProcessMemory& memory, agent::SiteEntry entry) {
   if (!exists() || !table_has_room(1)) return false;
-  const agent::SiteEntry entry{site.value, copy.value | static_cast<uint64_t>(displaced) << 56};
   put(entry);
-  const uint64_t offset = agent::kTableEntries + slot_of(site.value) * sizeof entry;
+  const uint64_t offset = agent::kTableEntries + slot_of(entry.site) * sizeof entry;
   return write_value(memory, table_.begin + offset, entry) == 0;
+}
+
+bool Foothold::add_semaphore(const tracee::ProcessMemory& memory, VirtAddr semaphore) {
+  return add(memory, {semaphore.value, uint64_t{agent::SiteEntry::kRaised} << 56});
+}
+
+void Foothold::remove_semaphore(const tracee::ProcessMemory& memory, VirtAddr semaphore) {
+  remove_site(memory, semaphore);
+}
+
+void Foothold::remove_semaphore_of(const tracee::ProcessMemory& child, VirtAddr semaphore) const {
+  if (entries_.empty()) return;
+  const uint64_t slot = slot_of(semaphore.value);
+  if (entries_[slot].site == semaphore.value)
+    (void)write_value(child, table_.begin + agent::kTableEntries + slot * sizeof(agent::SiteEntry),
+                      agent::SiteEntry{semaphore.value, 0});
 }
 
 void Foothold::remove_site(const tracee::ProcessMemory& memory, VirtAddr site) {

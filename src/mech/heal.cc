@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "rtrace/base/error.h"
+#include "rtrace/mech/semaphores.h"
 #include "rtrace/tracee/process_memory.h"
 
 namespace rtrace::mech {
@@ -44,6 +45,7 @@ size_t heal(PatchTable& table) {
     Patch& patch = table.patches[i];
     if (patch.live.load(std::memory_order_acquire) == 0) continue;
     const auto* memory = memory_of(patch.pid, memories);
+    if (memory != nullptr && patch.length == 0) (void)lower_semaphore(*memory, VirtAddr{patch.address});
     if (memory != nullptr && put_back(patch, *memory)) ++healed;
     patch.live.store(0);
   }

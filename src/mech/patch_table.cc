@@ -2,7 +2,7 @@
 
 #include <sys/random.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "rtrace/base/error.h"
 
@@ -32,8 +32,8 @@ PatchLedger::Index PatchLedger::publish(pid_t pid, VirtAddr address, std::span<c
   patch.length = static_cast<uint8_t>(original.size());
   patch.pid = pid;
   patch.address = address.value;
-  std::memcpy(patch.original, original.data(), original.size());
-  std::memcpy(patch.written, written.data(), written.size());
+  std::copy(original.begin(), original.end(), std::as_writable_bytes(std::span(patch.original)).begin());
+  std::copy(written.begin(), written.end(), std::as_writable_bytes(std::span(patch.written)).begin());
   patch.live.store(1, std::memory_order_release);
   return index;
 }

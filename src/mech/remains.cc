@@ -70,8 +70,13 @@ bool is_own_code(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
   return mapping != nullptr && mapping->executable && mapping->file_backed() && !mapping->shared;
 }
 
+bool is_own_data(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
+  const auto* mapping = tracee::find_mapping(maps, address);
+  return mapping != nullptr && mapping->writable && mapping->file_backed() && !mapping->shared;
+}
+
 void read_table(const Memory& memory, const std::vector<tracee::MapsEntry>& maps, VirtAddr table,
-                std::vector<ForeignBytes>& bytes) {
+                Remains& remains) {
   struct Head {
     agent::MappingHeader mapping;
     uint64_t slots;
@@ -83,9 +88,15 @@ void read_table(const Memory& memory, const std::vector<tracee::MapsEntry>& maps
   std::vector<agent::SiteEntry> entries(head->slots);
   const size_t got = memory.read(table + agent::kTableEntries, std::as_writable_bytes(std::span(entries)));
   entries.resize(got / sizeof(agent::SiteEntry));
-  for (const agent::SiteEntry& entry : entries)
-    if (entry.copy() != 0 && is_own_code(maps, VirtAddr{entry.site}))
-      bytes.push_back({VirtAddr{entry.site}, {std::byte{entry.displaced()}}, {kInt3}});
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const agent::SiteEntry& entry = entries[i];
+    const VirtAddr address{entry.site};
+    if (entry.copy() != 0 && is_own_code(maps, address))
+      remains.bytes.push_back({address, {std::byte{entry.displaced()}}, {kInt3}});
+    if (entry.is_raised_semaphore() && is_own_data(maps, address))
+      remains.semaphores.push_back({address, table + agent::kTableEntries + i * sizeof entry +
+                                                 offsetof(agent::SiteEntry, copy_and_byte)});
+  }
 }
 
 // The file that was mapped, whatever its name leads to now; -1 where it cannot be had.
@@ -159,7 +170,7 @@ Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>&
   std::set<uint64_t> tables;
   for (const auto& blob : remains.blobs)
     if (blob.head.table != 0 && tables.size() < kMostTables && tables.insert(blob.head.table).second)
-      read_table(memory, maps, VirtAddr{blob.head.table}, remains.bytes);
+      read_table(memory, maps, VirtAddr{blob.head.table}, remains);
   return remains;
 }
 

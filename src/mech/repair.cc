@@ -19,6 +19,7 @@
 #include "rtrace/base/error.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/mech/bridge.h"
+#include "rtrace/mech/semaphores.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::mech {
@@ -64,6 +65,7 @@ class Repair {
   void note_masks_found() const;
   static void note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t tid, uint64_t own_mask);
   size_t put_back(bool only_int3s);
+  void lower_semaphores();
   bool lends_memory() const;
   void take_out(HaltedProcess& halted);
   bool stack_leads_to_us(pid_t tid) const;
@@ -186,6 +188,14 @@ size_t Repair::put_back(bool only_int3s) {
   return places;
 }
 
+// Each once: the table forgets it first.
+void Repair::lower_semaphores() {
+  const uint64_t nothing = 0;
+  for (const auto& raised : remains_.semaphores)
+    if (memory_.write(raised.entry, std::as_bytes(std::span(&nothing, 1))) == 0)
+      (void)lower_semaphore(memory_, raised.semaphore);
+}
+
 // Whether a signal frame on the thread's stack holds a pc of ours: a handler of the program's that runs now
 // has interrupted a copy, and will return to it. Other words there are what dead frames have left. Frame:
 // kernel arch/x86/include/asm/sigframe.h; the return to rt_sigreturn first, rip at 176, cs behind it at 192.
@@ -259,6 +269,7 @@ Repaired Repair::run() {
   std::vector<pid_t> children;
   // Int3s at once: a thread that has met one finds its way by the handler, or is taken back by us.
   repaired_.places = put_back(true);
+  lower_semaphores();
   if (lends_memory()) {
     repaired_.left = "a child of it runs in its memory";
     return repaired_;
@@ -308,7 +319,7 @@ std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const Patch
   const uint64_t used = std::min<uint64_t>(table.used, PatchTable::kCapacity);
   for (uint64_t i = 0; i < used; ++i) {
     const Patch& patch = table.patches[i];
-    if (patch.live == 0 || patch.length > Patch::kMaxLength) continue;
+    if (patch.live == 0 || patch.length == 0 || patch.length > Patch::kMaxLength) continue;
     const auto original = std::as_bytes(std::span(patch.original, patch.length));
     const auto written = std::as_bytes(std::span(patch.written, patch.length));
     by_process[patch.pid].push_back(

@@ -239,6 +239,7 @@ std::vector<std::string> imported_from(const LoadedObject& object, const LoadedO
 }
 
 std::string explain_no_match(const Request& request, const Objects& objects) {
+  if (request.kind == Request::Kind::sdt) return explain_no_sdt_match(request.sdt, objects);
   return NoMatch(request, objects).explain();
 }
 

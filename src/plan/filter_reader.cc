@@ -9,6 +9,8 @@
 #include <array>
 #include <cctype>
 
+#include "rtrace/plan/sdt_filter.h"
+
 namespace rtrace::plan {
 namespace {
 
@@ -39,8 +41,7 @@ void FilterReader::fail(size_t position, const std::string& message) const {
 
 std::vector<Filter::Rule> FilterReader::read() {
   if (text_.empty()) fail(0, "it is empty");
-  if (text_.starts_with("sdt:") && !text_.starts_with("sdt::"))
-    fail(0, "SDT probes are not supported by this version");
+  if (SdtFilter::is_meant(text_)) fail(0, "-x takes SDT probes, -e and -l do not");
   std::vector<Filter::Rule> rules;
   bool add = first_sign(rules);
   for (;;) {

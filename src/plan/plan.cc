@@ -12,6 +12,10 @@ Plan make_plan(const Requests& requests, const Objects& objects, const Objects& 
   for (RequestIndex index = 0; index < requests.all.size(); ++index) {
     const Request& request = requests.all[index];
     ActiveRequest active{request, index, request.filter.resolved_for(mapped)};
+    if (request.kind == Request::Kind::sdt) {
+      plan_sdt(view, active, findings);
+      continue;
+    }
     if (request.kind == Request::Kind::library) {
       plan_calls_into_libraries(view, active, findings);
       continue;

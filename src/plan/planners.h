@@ -1,4 +1,4 @@
-// The two halves of make_plan: function entries (-x) and call sites (-e, -l).
+// The parts of make_plan: function entries (-x), SDT probes (-x sdt:...) and call sites (-e, -l).
 #pragma once
 
 #include "point_set.h"
@@ -23,6 +23,7 @@ void plan_entries(const ProcessView& view, const ActiveRequest& active, const el
                   Findings& findings);
 void plan_calls_from(const ProcessView& view, const ActiveRequest& active, const elf::LoadedObject& caller,
                      Findings& findings);
+void plan_sdt(const ProcessView& view, const ActiveRequest& active, Findings& findings);
 void plan_calls_into_libraries(const ProcessView& view, const ActiveRequest& active, Findings& findings);
 
 // Whether `address` is the first byte of an instruction, found by decoding its function from the start. A

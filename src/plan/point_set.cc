@@ -35,9 +35,9 @@ NameRank rank_of(std::string_view name, bool literal, bool clone, bool global) {
 }
 
 PointSet::Key PointSet::key_of(const ProbePoint& point) {
-  bool named = point.kind == ProbeKind::plt && !point.only_from_caller;
-  return {point.address, point.kind, point.caller_object, point.only_from_caller,
-          named ? point.name : std::string()};
+  bool named = point.kind == ProbeKind::sdt || (point.kind == ProbeKind::plt && !point.only_from_caller);
+  return {point.address,          point.kind, point.caller_object,
+          point.only_from_caller, point.pair, named ? point.name : std::string()};
 }
 
 void PointSet::add(ProbePoint point, const NameRank& rank) {

@@ -32,8 +32,8 @@ class PointSet {
  private:
   // Entries of one address are one point. Call sites are apart by name and caller, except where the callee's
   // entry stands for the call: from there the names of one address cannot be told apart, and one call must
-  // stay one.
-  using Key = std::tuple<VirtAddr, ProbeKind, elf::ObjectId, bool, std::string>;
+  // stay one. SDT probes are apart by name too, for one may be part of several pairs.
+  using Key = std::tuple<VirtAddr, ProbeKind, elf::ObjectId, bool, PairRole, std::string>;
   static Key key_of(const ProbePoint& point);
 
   struct Ranked {

@@ -34,7 +34,15 @@ void CallTracer::observe(Task& task, const mech::BreakpointSite& site, const arc
   returned_.clear();
   entered_.clear();
   if (site.return_site) observe_returns(task, site.address, regs);
-  if (!site.probes.empty()) observe_entries(task, site, need_stopped);
+  std::span<const Owner> calls = site.probes;
+  if (site.instants) {
+    observe_instants(task, site);
+    calls_.clear();
+    for (const Owner& owner : site.probes)
+      if (services_.registry.at(owner.probe).operands == nullptr) calls_.push_back(owner);
+    calls = calls_;
+  }
+  if (!calls.empty()) observe_entries(task, site, calls, need_stopped);
 }
 
 OpenCall CallTracer::take_open(Task& task, event::CallId call) {
@@ -92,23 +100,23 @@ void CallTracer::decode_return(Returned& returned, const arch::VectorRegs* vecto
 
 // One gathered read: the return address, arguments on the stack, and what the prototypes of the site's probes
 // point at.
-void CallTracer::capture_entry(const Task& task, const mech::BreakpointSite& site) {
+void CallTracer::capture_entry(const Task& task, std::span<const Owner> owners) {
   const auto& live = task.process->image->space().memory();
   size_t stack_bytes = 0;
   bool indirect = false;
   memory_.clear();
-  for (const auto& owner : site.probes) {
+  for (const auto& owner : owners) {
     const agent::CapturePlan& plan = services_.registry.at(owner.probe).decoder->at_entry();
     stack_bytes = std::max<size_t>(stack_bytes, plan.stack_bytes);
     indirect |= has_stack_sources(plan);
   }
   memory_.want(regs_.sp(), kWord + std::max(stack_bytes, event::CallerWords::kBytes));
-  for (const auto& owner : site.probes)
+  for (const auto& owner : owners)
     memory_.want(services_.registry.at(owner.probe).decoder->at_entry(), regs_, nullptr, {});
   memory_.fetch(live);
   if (!indirect) return;
   const auto stack = stack_arguments(stack_bytes);
-  for (const auto& owner : site.probes) {
+  for (const auto& owner : owners) {
     const agent::CapturePlan& plan = services_.registry.at(owner.probe).decoder->at_entry();
     if (has_stack_sources(plan)) memory_.want(plan, regs_, nullptr, stack);
   }
@@ -121,17 +129,16 @@ std::span<const std::byte> CallTracer::stack_arguments(size_t size) {
   return stack_;
 }
 
-void CallTracer::observe_entries(Task& task, const mech::BreakpointSite& site,
+void CallTracer::observe_entries(Task& task, const mech::BreakpointSite& site, std::span<const Owner> owners,
                                  const NeedStopped& need_stopped) {
   // What returns at the very same stop has its own captures: decode it before they are replaced.
   for (Returned& returned : returned_)
     if (!returned.decoded) decode_return(returned);
-  capture_entry(task, site);
+  capture_entry(task, owners);
   above_ = words_above(memory_, regs_.sp() + kWord);
   const auto return_address = memory_.read_value<uint64_t>(regs_.sp());
   if (!return_address) return;  // no stack: the call itself is about to fault
-  for (const auto& owner : site.probes)
-    observe_entry(task, site, owner, VirtAddr{*return_address}, need_stopped);
+  for (const Owner& owner : owners) observe_entry(task, site, owner, VirtAddr{*return_address}, need_stopped);
 }
 
 bool CallTracer::counts(const Task& task, const Probe& probe, const mech::BreakpointSite& site,
@@ -248,7 +255,11 @@ void CallTracer::abandoned(event::TraceeId who, const event::Frame& frame) {
 void CallTracer::abandon_all(Task& task) {
   // The newest first: that is the order in which they stand open in the trace.
   auto frames = task.stack.clear();
-  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) abandoned(task.id, *frame);
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+    abandon_pairs(task, frame->call);
+    abandoned(task.id, *frame);
+  }
+  abandon_pairs(task);
   task.open_calls.clear();
 }
 

@@ -23,8 +23,11 @@ class CallTracer {
 
   // The calls that are open in a task whose memory or life has ended.
   void abandon_all(Task& task);
+  // The pairs of SDT probes of which only the begin was met, and that after this call, newest first.
+  void abandon_pairs(Task& task, event::CallId after = event::CallId{});
 
  private:
+  using Owner = mech::BreakpointSite::Owner;
   struct Entered {
     Probe* probe = nullptr;
     event::CallId call{};
@@ -43,12 +46,16 @@ class CallTracer {
   };
 
   void observe_returns(Task& task, VirtAddr site, const arch::Regs& regs);
-  void observe_entries(Task& task, const mech::BreakpointSite& site, const NeedStopped& need_stopped);
+  void observe_entries(Task& task, const mech::BreakpointSite& site, std::span<const Owner> owners,
+                       const NeedStopped& need_stopped);
+  void observe_instants(Task& task, const mech::BreakpointSite& site);
+  void begin_pair(Task& task, const Entered& entered);
+  void end_pair(Task& task, const Probe& end);
   void observe_entry(Task& task, const mech::BreakpointSite& site, const mech::BreakpointSite::Owner& owner,
                      VirtAddr return_address, const NeedStopped& need_stopped);
   bool counts(const Task& task, const Probe& probe, const mech::BreakpointSite& site,
               const mech::BreakpointSite::Owner& owner, VirtAddr return_address) const;
-  void capture_entry(const Task& task, const mech::BreakpointSite& site);
+  void capture_entry(const Task& task, std::span<const Owner> owners);
   std::span<const std::byte> stack_arguments(size_t size);
   decode::CallDecoder::Entered decode_entry(Entered& entered);
   void decode_return(Returned& returned, const arch::VectorRegs* vectors = nullptr);
@@ -68,6 +75,7 @@ class CallTracer {
   std::vector<event::Frame> dead_, frames_;
   std::vector<Returned> returned_;
   std::vector<Entered> entered_;
+  std::vector<Owner> calls_;  // of a site that has other owners too
   std::vector<std::byte> stack_;
   uint64_t next_call_ = 1;
 };

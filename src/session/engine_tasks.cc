@@ -206,6 +206,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
     // The child returns from the calls that its parent was in.
     task.stack = parent.stack;
     task.open_calls = parent.open_calls;
+    task.open_pairs = parent.open_pairs;
   }
   (void)tracee::resume(child);
 }

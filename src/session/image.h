@@ -129,6 +129,7 @@ class Image {
   void watch_initializers(const plan::Objects& added, const NeedStopped& need_stopped);
   void adopt(const loader::LinkMap& map);
   static std::string armed_key(const plan::ProbePoint& point);
+  void raise_semaphore(const plan::ProbePoint& point);
   void arm_point(const plan::ProbePoint& point, const std::string& no_room);
   std::string provide_room(Range near, size_t sites, const NeedStopped& need_stopped);
   void decline_survival(const std::string& reason);

@@ -161,8 +161,9 @@ void Image::report_lost_probes() {
 }
 
 std::string Image::armed_key(const plan::ProbePoint& point) {
-  return fmt::format("{}|{}|{}|{}|{}", point.address, point.kind == plan::ProbeKind::plt,
-                     static_cast<uint32_t>(point.caller_object), point.name, point.tail_jump);
+  return fmt::format("{}|{}{}|{}|{}|{}", point.address, static_cast<int>(point.kind),
+                     static_cast<int>(point.pair), static_cast<uint32_t>(point.caller_object), point.name,
+                     point.tail_jump);
 }
 
 bool Image::lies_in(elf::ObjectId id, VirtAddr address) const {
@@ -197,12 +198,24 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
   const Probe& probe = services_.registry.add(point, objects_, services_.objects);
   mech::BreakpointSite& site = *std::get<mech::Installed>(answer).site;
   site.probes.push_back({probe.id, point.caller_object});
+  site.instants |= point.kind == plan::ProbeKind::sdt;
+  if (point.semaphore) raise_semaphore(point);
   armed_.emplace(key, Armed{point.object, point.address});
   for (plan::RequestIndex request : point.requests)
     explain(fmt::format("{}: {} at {}: breakpoint; {}; passed {}; prototype: {}",
                         services_.options.requests.all[request].text, probe.label.text(), point.address,
                         point.reason, site.copy ? "by an out-of-line copy" : "by emulation",
                         probe.prototype));
+}
+
+// Without it the program passes its probe by.
+void Image::raise_semaphore(const plan::ProbePoint& point) {
+  const auto* mapping = tracee::find_mapping(maps_, point.semaphore);
+  const bool writable = mapping != nullptr && mapping->writable && mapping->file_backed() && !mapping->shared;
+  if (writable && space_->raise_semaphore(point.semaphore)) return;
+  services_.reporter.say(fmt::format(
+      "the semaphore of sdt:{} at {} cannot be raised ({}): the program may pass the probe by", point.name,
+      point.semaphore, writable ? "it cannot be written" : "it lies in no private data of a file"));
 }
 
 void Image::finish_arming(const NeedStopped& need_stopped) {

@@ -203,7 +203,13 @@ plan::Request make_request(plan::Request::Kind kind, const std::string& text, pl
   const char letter = kind == Kind::call ? 'e' : kind == Kind::library ? 'l' : 'x';
   plan::Request request;
   request.kind = kind;
-  request.filter = kind == Kind::library ? plan::Filter::of_library(text) : plan::Filter::parse(text, syntax);
+  if (kind == Kind::entry && plan::SdtFilter::is_meant(text)) {
+    request.kind = Kind::sdt;
+    request.sdt = plan::SdtFilter::parse(text);
+  } else {
+    request.filter =
+        kind == Kind::library ? plan::Filter::of_library(text) : plan::Filter::parse(text, syntax);
+  }
   request.text = fmt::format("-{} {}", letter, text);
   return request;
 }
@@ -328,7 +334,9 @@ std::string help_text() {
     names += info.value;
     text += fmt::format("  {:<24} {}\n", names, info.help);
   }
-  text += "Filters are SYMBOL[@LIBRARY] with globs or /regex/, joined by + and -. See rtrace(1).\n";
+  text +=
+      "Filters are SYMBOL[@LIBRARY] with globs or /regex/, joined by + and -, or, with -x, SDT probes:\n"
+      "sdt:PROVIDER:NAME, sdt:PROVIDER:BEGIN..END. See rtrace(1).\n";
   return text;
 }
 

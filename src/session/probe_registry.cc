@@ -1,16 +1,31 @@
 #include "probe_registry.h"
 
+#include <algorithm>
+
 namespace rtrace::session {
 namespace {
 
 constexpr size_t kSamples = 8;
 
+decode::ProbeLabel::Kind kind_of(plan::ProbeKind kind) {
+  using Kind = decode::ProbeLabel::Kind;
+  switch (kind) {
+    case plan::ProbeKind::plt:
+      return Kind::call_site;
+    case plan::ProbeKind::entry:
+      return Kind::entry;
+    case plan::ProbeKind::sdt:
+      return Kind::sdt;
+  }
+  return Kind::entry;
+}
+
 decode::ProbeLabel label_of(const plan::ProbePoint& point) {
   decode::ProbeLabel label;
   label.name = point.name;
-  const bool call_site = point.kind == plan::ProbeKind::plt;
-  label.kind = call_site ? decode::ProbeLabel::Kind::call_site : decode::ProbeLabel::Kind::entry;
-  label.object = call_site ? "" : point.library;
+  label.kind = kind_of(point.kind);
+  label.object = point.kind == plan::ProbeKind::entry ? point.library : "";
+  label.instant = point.kind == plan::ProbeKind::sdt && point.pair == plan::PairRole::none;
   label.defined_in = point.prototype_object;
   label.caller = point.caller;
   label.clone = point.clone;
@@ -30,7 +45,35 @@ const decode::CallDecoder* ProbeRegistry::decoder_of(const Prototypes::Known& kn
 
 void ProbeRegistry::read_ahead(const plan::ProbePoint& point, const plan::Objects& objects,
                                ObjectCache& files) {
-  prototypes_.find(point, objects, files);
+  if (point.kind != plan::ProbeKind::sdt) prototypes_.find(point, objects, files);
+}
+
+const decode::SdtArguments* ProbeRegistry::operands_of(const plan::ProbePoint& point,
+                                                       const plan::Objects& objects) {
+  auto object = std::ranges::find(objects, point.object, &elf::LoadedObject::id);
+  bool placed = false;  // they hold addresses, and are good for this load of the object only
+  const auto address = [&](std::string_view symbol) -> std::optional<VirtAddr> {
+    const auto found = object != objects.end() ? object->file->find_symbol(symbol) : std::nullopt;
+    placed |= found.has_value();
+    return found ? std::optional(object->at(*found)) : std::nullopt;
+  };
+  auto made = std::make_unique<decode::SdtArguments>(point.sdt_arguments, options_.limits, address);
+  const std::string key =
+      placed ? fmt::format("{}|{:x}", point.sdt_arguments, object->bias.value) : point.sdt_arguments;
+  return operands_.try_emplace(key, std::move(made)).first->second.get();
+}
+
+// Where its arguments are, and what they are.
+void ProbeRegistry::describe(Probe& probe, const plan::ProbePoint& point, const plan::Objects& objects,
+                             ObjectCache& files) {
+  if (point.kind == plan::ProbeKind::sdt) {
+    probe.operands = operands_of(point, objects);
+    probe.prototype = point.sdt_arguments.empty() ? "no arguments" : "the note's " + point.sdt_arguments;
+    return;
+  }
+  const Prototypes::Known& prototype = prototypes_.find(point, objects, files);
+  probe.prototype = prototype.note;
+  probe.decoder = decoder_of(prototype);
 }
 
 Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files) {
@@ -45,14 +88,16 @@ Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& ob
   probe.tail_jump = point.tail_jump;
   probe.no_return = point.no_return;
   probe.requests = point.requests;
-  const Prototypes::Known& prototype = prototypes_.find(point, objects, files);
-  probe.prototype = prototype.note;
-  probe.decoder = decoder_of(prototype);
+  probe.role = point.pair;
+  if (point.pair != plan::PairRole::none)
+    probe.pair = pairs_.try_emplace(point.name, static_cast<uint32_t>(pairs_.size())).first->second;
+  describe(probe, point, objects, files);
   // The decoder, for static functions of one name may have several prototypes.
-  auto& known = by_key_[fmt::format("{}|{}|{}{}{}{}|{}|{}", probe.label.text(), point.prototype_object,
-                                    static_cast<int>(probe.label.kind), probe.only_from_caller,
-                                    probe.tail_jump, probe.no_return, fmt::join(probe.requests, ","),
-                                    static_cast<const void*>(probe.decoder))];
+  auto& known = by_key_[fmt::format("{}|{}|{}{}{}{}{}|{}|{}|{}", probe.label.text(), point.prototype_object,
+                                    static_cast<int>(probe.label.kind), static_cast<int>(probe.role),
+                                    probe.only_from_caller, probe.tail_jump, probe.no_return,
+                                    fmt::join(probe.requests, ","), static_cast<const void*>(probe.decoder),
+                                    static_cast<const void*>(probe.operands))];
   if (known != nullptr) return *known;
   probe.id = static_cast<event::ProbeId>(probes_.size());
   probe.label.id = probe.id;

@@ -11,6 +11,7 @@
 #include "reporter.h"
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/decode/record.h"
+#include "rtrace/decode/sdt_arguments.h"
 #include "rtrace/plan/plan.h"
 #include "rtrace/session/options.h"
 
@@ -21,8 +22,11 @@ namespace rtrace::session {
 struct Probe {
   event::ProbeId id{};
   decode::ProbeLabel label;
-  const decode::CallDecoder* decoder = nullptr;
-  std::string prototype;                                                // where it comes from, for --explain
+  const decode::CallDecoder* decoder = nullptr;    // of calls
+  const decode::SdtArguments* operands = nullptr;  // of SDT probes
+  plan::PairRole role = plan::PairRole::none;
+  uint32_t pair = 0;      // the same for the begins and ends of one pair
+  std::string prototype;  // where it comes from, for --explain
   bool only_from_caller = false, tail_jump = false, no_return = false;  // as in ProbePoint
   std::vector<plan::RequestIndex> requests;
   uint64_t hits = 0;
@@ -52,12 +56,17 @@ class ProbeRegistry {
 
  private:
   const decode::CallDecoder* decoder_of(const Prototypes::Known& known);
+  const decode::SdtArguments* operands_of(const plan::ProbePoint& point, const plan::Objects& objects);
+  void describe(Probe& probe, const plan::ProbePoint& point, const plan::Objects& objects,
+                ObjectCache& files);
 
   const Options& options_;
   Prototypes prototypes_;
   std::deque<Probe> probes_;
   std::unordered_map<std::string, Probe*> by_key_;
   std::unordered_map<std::shared_ptr<const proto::Prototype>, std::unique_ptr<decode::CallDecoder>> decoders_;
+  std::unordered_map<std::string, std::unique_ptr<decode::SdtArguments>> operands_;
+  std::unordered_map<std::string, uint32_t> pairs_;  // by label
   std::vector<RequestFate> fates_;
 };
 

@@ -37,13 +37,23 @@ struct OpenCall {
   std::optional<arch::VectorRegs> vectors;
 };
 
+// The begin of a pair of SDT probes whose end is still to come.
+struct OpenPair {
+  event::ProbeId probe{};
+  uint32_t pair = 0;
+  event::CallId call{};
+  unsigned depth = 0;
+  event::Timestamp entered;
+};
+
 struct Task {
   event::TraceeId id;
   Process* process = nullptr;
   event::CallStack stack;
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
+  std::vector<OpenPair> open_pairs;
 
-  bool muted = false;  // passes sites unseen: a thread that ltrace would not follow
+  bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask
   bool interrupted = false;                    // PTRACE_INTERRUPT is on its way; its stop is ours

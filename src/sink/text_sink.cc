@@ -193,6 +193,10 @@ void TextSink::Impl::operator()(const decode::CallEntered& call) {
   out += '(';
   Open begun{{call.call, call.return_address, 0, call.more_at_return}, 0};
   append_arguments(call.arguments, begun.rendered);
+  if (call.label->instant) {
+    out += ")\n";
+    return;
+  }
   if (call.unseen_return) {
     append_pad();
     out += "?\n";

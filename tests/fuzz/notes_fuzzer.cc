@@ -1,5 +1,5 @@
 // The input as the notes of an otherwise sound object. Its first byte says where they stand: in a PT_NOTE
-// segment or an SHT_NOTE section, and with which alignment.
+// segment or an SHT_NOTE section, and with which alignment; and whether that section is SDT's.
 #include <elf.h>
 
 #include "fuzzing.h"
@@ -11,7 +11,8 @@ namespace {
 struct Headers {
   Elf64_Ehdr file{};
   Elf64_Phdr load{}, note{};
-  Elf64_Shdr none{}, notes{};
+  Elf64_Shdr none{}, notes{}, names{}, base{};
+  char text[40] = "\0.note.stapsdt\0.stapsdt.base";
 };
 
 Headers headers_for(size_t size, uint8_t choice) {
@@ -29,9 +30,10 @@ Headers headers_for(size_t size, uint8_t choice) {
   made.file.e_phnum = 2;
   made.file.e_shoff = offsetof(Headers, none);
   made.file.e_shentsize = sizeof made.none;
-  made.file.e_shnum = 2;
+  made.file.e_shnum = 4;
+  made.file.e_shstrndx = 2;
   made.load.p_type = PT_LOAD;
-  made.load.p_flags = PF_R;
+  made.load.p_flags = (choice & 4) != 0 ? PF_R | PF_X : PF_R | PF_W;
   made.load.p_filesz = made.load.p_memsz = sizeof made + size;
   const uint64_t alignment = (choice & 2) != 0 ? 8 : 4;
   made.note.p_type = (choice & 1) != 0 ? PT_NOTE : PT_NULL;
@@ -42,6 +44,13 @@ Headers headers_for(size_t size, uint8_t choice) {
   made.notes.sh_offset = made.notes.sh_addr = sizeof made;
   made.notes.sh_size = size;
   made.notes.sh_addralign = alignment;
+  made.notes.sh_name = (choice & 8) != 0 ? 1 : 0;
+  made.names.sh_type = SHT_STRTAB;
+  made.names.sh_offset = offsetof(Headers, text);
+  made.names.sh_size = sizeof made.text;
+  made.base.sh_type = SHT_PROGBITS;
+  made.base.sh_name = (choice & 16) != 0 ? 15 : 0;
+  made.base.sh_addr = made.base.sh_size = 1;
   return made;
 }
 
@@ -55,6 +64,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string bytes(reinterpret_cast<const char*>(&headers), sizeof headers);
   bytes += input.rest();
   auto file = elf::ElfFile::open(fuzz::file_of(bytes), "notes");
+  for (const elf::SdtNote& note : file->sdt_notes()) {
+    fuzz::must_hold(!note.provider.empty() && !note.name.empty(), "a note has names");
+    fuzz::must_hold(file->bytes_at(note.address, 1).size() == 1, "{} is in code", note.address);
+    fuzz::must_hold(!note.semaphore, "there is no data for a semaphore");
+  }
   const auto id = file->build_id();
   const auto note = file->build_id_note();
   fuzz::must_hold(id.size() <= input.rest().size(), "a build-id of {} bytes", id.size());

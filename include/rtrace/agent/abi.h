@@ -49,12 +49,15 @@ inline constexpr uint32_t kAbiVersion = 1;
 enum MappingKind : uint32_t { kBlobMapping = 1, kCopiesMapping = 2, kTableMapping = 3 };
 
 // One int3 of ours: where it stands, where its out-of-line copy is (0: none any more), and the byte it
-// displaced, in the upper byte of the same word.
+// displaced, in the upper byte of the same word. Or an SDT semaphore that is raised by us: its address, no
+// copy, and kRaised where the byte would be.
 struct SiteEntry {
+  static constexpr uint8_t kRaised = 1;
   uint64_t site;
   uint64_t copy_and_byte;
   uint64_t copy() const { return copy_and_byte & 0x00ffffffffffffff; }
   uint8_t displaced() const { return static_cast<uint8_t>(copy_and_byte >> 56); }
+  bool is_raised_semaphore() const { return copy() == 0 && displaced() == kRaised; }
 };
 
 // Open addressing with linear probing; `slots` is a power of two, and a site of 0 ends a chain.

@@ -16,6 +16,7 @@
 #include "rtrace/base/mapping.h"
 #include "rtrace/base/memory.h"
 #include "rtrace/base/unique_fd.h"
+#include "rtrace/elf/sdt_note.h"
 #include "rtrace/elf/symbol.h"
 
 namespace rtrace::elf {
@@ -135,6 +136,9 @@ class ElfFile {
   // The first function that the dynamic linker runs on load (DT_INIT, else the first of DT_INIT_ARRAY as the
   // file's relocations give it).
   std::optional<ElfAddr> first_initializer() const;
+
+  // By address. Parsed on first use. None where the object is from memory: the notes are not loaded.
+  const std::vector<SdtNote>& sdt_notes() const;
 
  private:
   struct Impl;

@@ -17,6 +17,7 @@
 #include "rtrace/mech/breakpoint_site.h"
 #include "rtrace/mech/foothold.h"
 #include "rtrace/mech/install.h"
+#include "rtrace/mech/semaphores.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/process_memory.h"
 
@@ -82,6 +83,12 @@ class AddressSpace {
   // int3 of ours is still there. Every task of the memory must be stopped, or not have run yet. The sites
   // stay known: a thread may still report a hit from before.
   void restore(const tracee::ProcessMemory& memory) const;
+  // An SDT semaphore goes one up while we trace, and down again with lower_semaphores(). False where it
+  // cannot be written. The caller has seen to it that it lies in a private, writable mapping of a file.
+  bool raise_semaphore(VirtAddr semaphore);
+  void lower_semaphores();
+  // In the memory of a fork child that is let go of.
+  void lower_semaphores_of(const tracee::ProcessMemory& child) const;
   // For a followed fork child: the same sites and copies in its own memory, published under its own pid.
   std::unique_ptr<AddressSpace> clone_for(pid_t child) const;
   // Our pages in it.
@@ -101,6 +108,7 @@ class AddressSpace {
   tracee::ProcessMemory memory_;
   PatchLedger& ledger_;
   Foothold foothold_;
+  Semaphores semaphores_;
   std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>> sites_;
   std::unordered_set<VirtAddr> removed_;  // by take_out(), and nothing stands there since
   std::unordered_map<VirtAddr, const BreakpointSite*> copies_;  // by 16-byte slot of the copy

@@ -31,6 +31,7 @@ struct BreakpointSite {
     bool operator==(const Owner&) const = default;
   };
   std::vector<Owner> probes;  // owners: calls and entries, in the order they are shown
+  bool instants = false;      // some of them are no calls: SDT probes
   bool return_site = false;   // owner: calls that return here
   bool rendezvous = false;    // owner: the dynamic linker's hook
   uint8_t signal_call = 0;    // owner: a watch on the program's SIGTRAP state (the session's numbers)

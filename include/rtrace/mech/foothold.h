@@ -54,6 +54,11 @@ class Foothold {
   // Tells the handler of a site, before its int3 is written. False where the table is full or gone.
   bool add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy, std::byte displaced);
   void remove_site(const tracee::ProcessMemory& memory, VirtAddr site);
+  // Leaves word that an SDT semaphore is raised, for whoever comes after our death; false as for add_site().
+  bool add_semaphore(const tracee::ProcessMemory& memory, VirtAddr semaphore);
+  void remove_semaphore(const tracee::ProcessMemory& memory, VirtAddr semaphore);
+  // In the memory of a fork child.
+  void remove_semaphore_of(const tracee::ProcessMemory& child, VirtAddr semaphore) const;
 
   // That the tracer holds back the thread's signals, whose own mask this is, so that whoever comes after our
   // death can give it back. 0: no more.
@@ -70,6 +75,7 @@ class Foothold {
   std::string map_table(const Means& means, size_t sites);
   std::string begin_blob(const Means& means, Range chunk);
   bool table_has_room(size_t sites) const;
+  bool add(const tracee::ProcessMemory& memory, agent::SiteEntry entry);
   bool put(agent::SiteEntry entry);
   uint64_t slot_of(uint64_t site) const;
   agent::MappingHeader header(agent::MappingKind kind, uint64_t size) const;

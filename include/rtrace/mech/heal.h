@@ -8,8 +8,8 @@
 namespace rtrace::mech {
 
 // Takes every int3 out that still stands, without stopping anything: what is left to do where repair()
-// cannot. Longer entries are code on loan, which a thread may be in the middle of; they stay. Returns how
-// many.
+// cannot; and lowers the semaphores that the table tells of. Longer entries are code on loan, which a thread
+// may be in the middle of; they stay. Returns how many.
 size_t heal(PatchTable& table);
 
 }  // namespace rtrace::mech

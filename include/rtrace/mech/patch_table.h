@@ -19,8 +19,8 @@ namespace rtrace::mech {
 struct Patch {
   static constexpr size_t kMaxLength = 16;
   std::atomic<uint8_t> live;  // set last when published, cleared first when withdrawn
-  uint8_t length;
-  pid_t pid;  // of a process that has the memory
+  uint8_t length;             // 0: no bytes, but an SDT semaphore that is raised
+  pid_t pid;                  // of a process that has the memory
   uint64_t address;
   uint8_t original[kMaxLength];
   uint8_t written[kMaxLength];
@@ -45,6 +45,7 @@ class PatchLedger {
   // kNone where the table is full; then nothing may be written.
   Index publish(pid_t pid, VirtAddr address, std::span<const std::byte> original,
                 std::span<const std::byte> written);
+  Index publish_semaphore(pid_t pid, VirtAddr address) { return publish(pid, address, {}, {}); }
   void withdraw(Index index);
 
  private:

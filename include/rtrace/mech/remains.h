@@ -33,6 +33,11 @@ struct Remains {
   };
   std::vector<Blob> blobs;
   std::vector<ForeignBytes> bytes;
+  // SDT semaphores that are still raised, and where in the table that is said: the word to be cleared.
+  struct Raised {
+    VirtAddr semaphore, entry;
+  };
+  std::vector<Raised> semaphores;
 
   bool empty() const { return pages.empty() && bytes.empty(); }
 };

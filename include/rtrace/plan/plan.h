@@ -9,14 +9,16 @@
 #include "rtrace/elf/loaded_object.h"
 #include "rtrace/plan/filter.h"
 #include "rtrace/plan/probe_point.h"
+#include "rtrace/plan/sdt_filter.h"
 
 namespace rtrace::plan {
 
 // One -e, -l or -x of the command line, or the default -e @MAIN.
 struct Request {
-  enum class Kind : uint8_t { call, library, entry };
+  enum class Kind : uint8_t { call, library, entry, sdt };
   Kind kind = Kind::call;
-  Filter filter;
+  Filter filter;             // of sdt: empty
+  SdtFilter sdt;             // of sdt only
   bool hide_caller = false;  // the default rule
   std::string text;          // as typed: "-x mysql_real_query"
 };

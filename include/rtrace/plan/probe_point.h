@@ -13,7 +13,11 @@
 
 namespace rtrace::plan {
 
-enum class ProbeKind : uint8_t { plt, entry };  // -e and -l: call sites; -x: function entries
+// -e and -l: call sites; -x: function entries; -x sdt:...: places that the program marks
+enum class ProbeKind : uint8_t { plt, entry, sdt };
+
+// What a probe is to a pair of SDT probes that are timed as one call.
+enum class PairRole : uint8_t { none, begin, end };
 
 // Index of a request (one -e, -l or -x of the command line) in Requests::all.
 using RequestIndex = size_t;
@@ -37,6 +41,9 @@ struct ProbePoint {
   bool clone = false;      // `.isra`, `.constprop`, `.part`: arguments are not what the prototype says ("~")
   std::string prototype_object;  // SONAME or basename of the callee's object where it is known: prototypes
                                  // are looked up under it
+  PairRole pair = PairRole::none;
+  std::string sdt_arguments;  // the operands as the note has them
+  VirtAddr semaphore;         // to be raised while the probe stands; 0 where there is none
   std::vector<RequestIndex> requests;
   std::string reason;  // how this place was chosen, in words for --explain: "stub in .plt.sec", "callee's
                        // entry: no stub (-fno-plt)"

@@ -34,9 +34,11 @@ elf_fixture(static_pie calls.c -static-pie -fpie)
 elf_fixture(sysv_hash calls.c -fpie -pie -rdynamic -Wl,--hash-style=sysv)
 elf_fixture(library.so library.c -shared -fPIC -nostartfiles -Wl,--version-script=${source_dir}/library.map
   -Wl,-soname,libfixture.so.1 -Wl,--build-id=sha1)
+elf_fixture(marks.so marks.c -shared -fPIC)
 elf_fixture(with_debug calls.c -fpie -pie -g -Wl,--build-id=sha1)
 elf_fixture(without_id calls.c -fpie -pie -g -Wl,--build-id=none)
 
+elf_derived(marks.stripped.so marks.so ${RTRACE_STRIP} -o marks.stripped.so marks.so)
 elf_derived(stripped lazy ${RTRACE_STRIP} -o stripped lazy)
 foreach(kind with_debug without_id)
   elf_derived(${kind}.debug ${kind} ${RTRACE_OBJCOPY} --only-keep-debug ${kind} ${kind}.debug)

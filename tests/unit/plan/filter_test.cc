@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadRow{"x+/a[/@b", 3, "/a[/"}, BadRow{"'abc", 0, "not closed"},
                     BadRow{"'abc'd", 5, "closing quote"}, BadRow{"f@\"\"", 2, "between the quotes"},
                     BadRow{"foo\\", 3, "nothing follows the '\\'"},
-                    BadRow{"sdt:ruby:gc__mark__begin", 0, "SDT probes are not supported by this version"}));
+                    BadRow{"sdt:ruby:gc__mark__begin", 0, "-x takes SDT probes"}));
 
 TEST(Filter, ShowsTheFilterAndACaretInItsMessage) {
   try {

@@ -21,6 +21,17 @@ plan_fixture(caller_plt.so caller.c -shared -fPIC -nostdlib -fcf-protection=none
 plan_fixture(caller_ibt.so caller.c -shared -fPIC -nostdlib -fcf-protection -Wl,-z,now -Wl,-z,ibtplt)
 plan_fixture(caller_noplt.so caller.c -shared -fPIC -nostdlib -fcf-protection=none -fno-plt -DFALSE_JUMP)
 
+# With SDT notes: the source is that of the tests of `elf`.
+set(plan_marks ${plan_source_dir}/../../elf/fixtures/marks.c)
+foreach(provider fixture later)
+  string(REPLACE "fixture" "" suffix "_${provider}")
+  string(REGEX REPLACE "^_$" "" suffix "${suffix}")
+  add_custom_command(OUTPUT ${plan_fixture_dir}/marks${suffix}.so
+    COMMAND ${CMAKE_C_COMPILER} -O2 -shared -fPIC "-DPROVIDER=\"${provider}\"" -o marks${suffix}.so ${plan_marks}
+    WORKING_DIRECTORY ${plan_fixture_dir} DEPENDS ${plan_marks} VERBATIM)
+  list(APPEND plan_fixtures ${plan_fixture_dir}/marks${suffix}.so)
+endforeach()
+
 add_custom_command(OUTPUT ${plan_fixture_dir}/libplan_stripped.so.1
   COMMAND ${RTRACE_STRIP} -o libplan_stripped.so.1 libplan.so.1
   WORKING_DIRECTORY ${plan_fixture_dir} DEPENDS ${plan_fixture_dir}/libplan.so.1 VERBATIM)

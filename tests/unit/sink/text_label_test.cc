@@ -31,6 +31,23 @@ TEST_F(TextLabelTest, LabelsShowCallerObjectAndClone) {
             "gc_start~(1) = 0\n");
 }
 
+TEST_F(TextLabelTest, AnInstantIsALineOfItsOwnWithoutAResult) {
+  decode::ProbeLabel probe, pair;
+  probe.kind = pair.kind = decode::ProbeLabel::Kind::sdt;
+  probe.name = "ruby:raise";
+  probe.instant = true;
+  pair.name = "ruby:begin..end";
+  TextOptions options;
+  options.align = 0;
+  EXPECT_EQ(print({a.enter(probe, 1, {number(1), text("x")}), a.enter(pair, 2, {}), a.enter(probe, 3, {}),
+                   a.leave(pair, 2, nothing())},
+                  options),
+            "sdt:ruby:raise(1, \"x\")\n"
+            "sdt:ruby:begin..end( <unfinished ...>\n"
+            "sdt:ruby:raise()\n"
+            "<... sdt:ruby:begin..end resumed> ) = <void>\n");
+}
+
 TEST_F(TextLabelTest, NamesAreDemangledWhereAsked) {
   const auto function = call_site("_ZN2ns1fEi");
   TextOptions options;

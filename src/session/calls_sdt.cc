@@ -1,0 +1,80 @@
+// SDT probes: moments, and pairs of them that are one call.
+#include <algorithm>
+
+#include "calls.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+// Of one thread: begins whose code was left without passing an end.
+constexpr size_t kMostOpenPairs = 65536;
+
+// As calls have one.
+event::Frame frame_of(const OpenPair& pair) {
+  event::Frame frame;
+  frame.probe = pair.probe;
+  frame.call = pair.call;
+  frame.depth = pair.depth;
+  frame.entered = pair.entered;
+  return frame;
+}
+
+}  // namespace
+
+void CallTracer::observe_instants(Task& task, const mech::BreakpointSite& site) {
+  const auto& live = task.process->image->space().memory();
+  std::optional<arch::VectorRegs> vectors;
+  for (const Owner& owner : site.probes) {
+    Probe& probe = services_.registry.at(owner.probe);
+    if (probe.operands == nullptr) continue;
+    services_.registry.hit(probe);
+    if (probe.role == plan::PairRole::end) {
+      end_pair(task, probe);
+      continue;
+    }
+    if (probe.operands->needs_vector_registers() && !vectors) vectors = tracee::vector_registers(task.id.tid);
+    Entered entered{&probe,
+                    static_cast<event::CallId>(next_call_++),
+                    static_cast<unsigned>(task.stack.depth()),
+                    site.address,
+                    nullptr,
+                    std::nullopt,
+                    std::nullopt,
+                    &task};
+    entered.decoded.emplace();
+    entered.decoded->arguments = probe.operands->read(regs_, live, vectors ? &*vectors : nullptr);
+    if (probe.role == plan::PairRole::begin) begin_pair(task, entered);
+    entered_.push_back(std::move(entered));
+  }
+}
+
+void CallTracer::begin_pair(Task& task, const Entered& entered) {
+  if (task.open_pairs.size() == kMostOpenPairs) {
+    dead_.push_back(frame_of(task.open_pairs.front()));
+    task.open_pairs.erase(task.open_pairs.begin());
+  }
+  task.open_pairs.push_back({entered.probe->id, entered.probe->pair, entered.call, entered.depth, now_});
+}
+
+// An end whose begin was before our time, or in another thread, ends nothing.
+void CallTracer::end_pair(Task& task, const Probe& end) {
+  auto open = std::find_if(task.open_pairs.rbegin(), task.open_pairs.rend(),
+                           [&](const OpenPair& one) { return one.pair == end.pair; });
+  if (open == task.open_pairs.rend()) return;
+  Returned returned;
+  returned.frame = frame_of(*open);
+  returned.decoded.emplace();
+  returned.decoded->result.kind = decode::Value::Kind::nothing;
+  returned_.push_back(std::move(returned));
+  task.open_pairs.erase(std::next(open).base());
+}
+
+void CallTracer::abandon_pairs(Task& task, event::CallId after) {
+  while (!task.open_pairs.empty() && task.open_pairs.back().call > after) {
+    abandoned(task.id, frame_of(task.open_pairs.back()));
+    task.open_pairs.pop_back();
+  }
+}
+
+}  // namespace rtrace::session

@@ -105,6 +105,10 @@ class Order(Places):
         self.names("mine/libspot.so.conf", "NAMED")
         self.assertEqual(self.line(["-F", self.path("mine")]), '"home", ADDR) = FROM_NAMED')
 
+    def test_a_file_may_import_what_comes_with_rtrace(self):
+        path = self.write("mine.conf", 'import "libsqlite3.so";\nint spot_find(string, datatype*);\n')
+        self.assertEqual(self.line(["-F", path]), '"home", SQLITE_INTEGER) = 105')  # the struct begins with a 1
+
     @unittest.skipUnless(may_mount(), "needs a mount namespace of its own")
     def test_ltraces_files_rank_behind_debug_information(self):
         self.names("etc/ltrace.conf", "ETC")

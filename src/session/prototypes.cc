@@ -35,9 +35,6 @@ const elf::LoadedObject* object_of(const plan::Objects& objects, elf::ObjectId i
 }  // namespace
 
 Prototypes::Prototypes(const Options& options, Reporter& reporter) : options_(options), reporter_(reporter) {
-  proto::Diagnostics diagnostics;
-  for (const std::string& path : options.config) catalogue_.add(path, diagnostics);
-  report(diagnostics);
   const std::string home = home_of_user();
   const char* config_home = getenv("XDG_CONFIG_HOME");
   // "All paths set in these environment variables must be absolute" (XDG Base Directory Specification).
@@ -50,6 +47,10 @@ Prototypes::Prototypes(const Options& options, Reporter& reporter) : options_(op
   // ltrace's own: one file for everything until 0.7.3, one for each library since 0.7.91.
   catalogue_.add_fallback("/etc/ltrace.conf");
   catalogue_.add_fallback("/usr/share/ltrace");
+  // Last, for they are read at once and may import from the folders.
+  proto::Diagnostics diagnostics;
+  for (const std::string& path : options.config) catalogue_.add(path, diagnostics);
+  report(diagnostics);
 }
 
 void Prototypes::report(const proto::Diagnostics& diagnostics) {

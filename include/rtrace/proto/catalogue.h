@@ -16,7 +16,8 @@ class Catalogue {
   ~Catalogue();
 
   // A file given with -F, or every file of a folder: these apply to every object, the first that knows a
-  // function wins. Throws Error where the path cannot be read.
+  // function wins. Throws Error where the path cannot be read. They are read now, and may import from the
+  // folders that have been added before.
   void add(const std::string& path, Diagnostics& diagnostics);
   // A folder with one file for each library (`libfoo.so.3.conf`, `libfoo.so.conf`, `.toml`) or main program
   // (`python3.conf`), read when that object is first asked for; or a single file that serves every object

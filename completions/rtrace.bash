@@ -62,7 +62,7 @@ _rtrace() {
   esac
 
   if [[ $current == -* ]]; then
-    local options='-a -A -b -c -C -D -e -f -F -g -h -i -l -L -n -o -p -q -qq -r -s -t -tt -ttt -T -u -V -x
+    local options='-a -A -b -c -C -D -e -f -F -g -h -i -l -L -n -o -p -q -qq -r -s -t -tt -ttt -T -u -V -w -x -y
       --align=
       --append
       --array-limit=
@@ -74,7 +74,9 @@ _rtrace() {
       --duration
       --entry=
       --explain
+      --fds
       --follow
+      --frames=
       --help
       --indent=
       --library=

@@ -129,6 +129,10 @@ bool CallDecoder::needs_errno() const {
   return impl_->layout && impl_->layout->result->kind == Type::Kind::error;
 }
 
+bool CallDecoder::has_descriptors() const {
+  return impl_->layout && impl_->layout->descriptors;
+}
+
 // A success that looks like a failure costs a read too much, nothing else.
 bool CallDecoder::needs_errno(const arch::Regs& exit) const {
   if (!needs_errno()) return false;

@@ -44,6 +44,20 @@ bool reaches_further(const Type& type, unsigned depth = 16) {
   }
 }
 
+// True where a value of that type is, holds or points at a file descriptor. Types may form a circle; what is
+// deeper than this is none's business at a call.
+bool holds_descriptor(const Type& type, unsigned depth = 8) {
+  if (depth == 0) return false;
+  if (type.kind == Type::Kind::descriptor) return true;
+  if (type.kind == Type::Kind::named) {
+    auto target = type.target.lock();
+    return target != nullptr && holds_descriptor(*target, depth - 1);
+  }
+  if (type.inner != nullptr && holds_descriptor(*type.inner, depth - 1)) return true;
+  return std::any_of(type.members.begin(), type.members.end(),
+                     [depth](const proto::Member& m) { return holds_descriptor(*m.type, depth - 1); });
+}
+
 class Planner {
  public:
   Planner(const Layout& layout, const Limits& limits) : layout_(layout), limits_(limits) {}
@@ -211,12 +225,14 @@ Layout::Layout(const proto::Prototype& prototype)
   result = complete;
   result_location = location_of_result(*result);
   vectors = result_location.uses_vectors();
+  descriptors = holds_descriptor(*result);
   if (result_location.where == Location::Where::indirect) behind.take_hidden_pointer();
   for (const proto::Param& param : prototype.params) {
     Parameter made{param.name, proto::spell(*param.type), decayed(param.type), {}, true, false};
     if (auto target = proto::resolve(made.type)) made.type = target;
     made.location = behind.next(*made.type);
     vectors |= made.location.uses_vectors();
+    descriptors |= holds_descriptor(*made.type);
     made.at_return = parameters.size() >= first_at_return && param.direction != proto::Direction::in;
     made.at_entry = param.direction != proto::Direction::out;
     parameters.push_back(std::move(made));

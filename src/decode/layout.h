@@ -26,6 +26,7 @@ struct Layout {
   bool has_format = false;   // the last parameter types further arguments
   ArgumentAllocator behind;  // where those go on
   bool vectors = false;
+  bool descriptors = false;
 
   explicit Layout(const proto::Prototype& prototype);
 };

@@ -127,8 +127,15 @@ class Renderer {
     number(value);
     if (value.text.empty()) return;
     // The file behind a descriptor: its name is the program's choice.
+    // The arrow between a socket's ends is ours.
+    const std::string_view text = value.text;
+    const bool path = text.starts_with('/');
     out_ += '<';
-    for (size_t i = 0; i < value.text.size() && !is_full();) i += piece(value.text, i, "<>");
+    for (size_t i = 0; i < text.size() && !is_full();) {
+      const bool arrow = !path && text.substr(i, 2) == "->";
+      if (arrow) out_ += "->";
+      i += arrow ? 2 : piece(text, i, "<>");
+    }
     out_ += '>';
   }
 

@@ -99,6 +99,7 @@ Value integral_value(const Type& type, uint64_t raw, Lens lens) {
     return value;
   }
   value.kind = Value::Kind::integer;
+  value.is_descriptor = type.kind == Type::Kind::descriptor;
   if (lens == Lens::boolean) value.kind = Value::Kind::boolean;
   if (lens == Lens::bit_vector) {
     value.kind = Value::Kind::bit_vector;

@@ -82,6 +82,17 @@ Answer DebugInfo::function_at(ElfAddr address) {
   return impl_->answer(*function, *unit, "debug info of");
 }
 
+std::string DebugInfo::line_at(ElfAddr address) {
+  auto unit = impl_->units.holding(address);
+  if (!unit) return {};
+  Dwarf_Line* line = dwarf_getsrc_die(&*unit, address.value);
+  const char* file = line == nullptr ? nullptr : dwarf_linesrc(line, nullptr, nullptr);
+  int number = 0;
+  // Line 0: the compiler's own code (DWARF 5, 6.2.2).
+  if (file == nullptr || dwarf_lineno(line, &number) != 0 || number <= 0) return {};
+  return fmt::format("{}:{}", printable(file), number);
+}
+
 Answer DebugInfo::declaration_of(std::string_view symbol) {
   const std::vector<Die>& units = impl_->units.all();
   uint64_t searched = 0;

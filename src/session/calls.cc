@@ -4,6 +4,7 @@
 #include <array>
 
 #include "rtrace/base/log.h"
+#include "rtrace/tracee/descriptors.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
@@ -33,6 +34,7 @@ void CallTracer::observe(Task& task, const mech::BreakpointSite& site, const arc
   dead_.clear();
   returned_.clear();
   entered_.clear();
+  trace_.reset();
   if (site.return_site) observe_returns(task, site.address, regs);
   std::span<const Owner> calls = site.probes;
   if (site.instants) {
@@ -67,7 +69,7 @@ void CallTracer::observe_returns(Task& task, VirtAddr site, const arch::Regs& re
     const decode::CallDecoder& decoder = *services_.registry.at(frame.probe).decoder;
     const auto errno_at = errno_of(task, decoder, frame, regs);
     returned_.push_back({frame, std::nullopt, take_open(task, frame.call), errno_at});
-    deep |= decoder.at_return().deep != 0 || decoder.needs_vector_registers();
+    deep |= decoder.at_return().deep != 0 || decoder.needs_vector_registers() || shows_descriptors(decoder);
     wanted |= decoder.at_return().count > 0 || errno_at;
     memory_.want(decoder.at_return(), returned_.back().open.entry, &result, returned_.back().open.stack);
     if (errno_at) memory_.want(*errno_at, sizeof(int));
@@ -94,8 +96,11 @@ void CallTracer::decode_return(Returned& returned, const arch::VectorRegs* vecto
   carried.vectors_at_entry = returned.open.vectors ? &*returned.open.vectors : nullptr;
   carried.before = &returned.open.before;
   if (returned.errno_at) carried.error_number = memory_.read_value<int>(*returned.errno_at);
-  returned.decoded = services_.registry.at(returned.frame.probe)
-                         .decoder->leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
+  const decode::CallDecoder& decoder = *services_.registry.at(returned.frame.probe).decoder;
+  returned.decoded = decoder.leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
+  if (!shows_descriptors(decoder)) return;
+  name_descriptors(returned.decoded->arguments);
+  name_descriptors(returned.decoded->result);
 }
 
 // One gathered read: the return address, arguments on the stack, and what the prototypes of the site's probes
@@ -182,6 +187,8 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
                   std::nullopt,
                   &task};
   entered.unseen = probe.no_return ? &kPart : task.process->image->watch_return(return_address, need_stopped);
+  if (services_.options.frames > 0 && !services_.options.summary && !trace_)
+    trace_ = backtraces_.take(*task.process->image, regs_, services_.options.frames);
   const decode::CallDecoder& decoder = *probe.decoder;
   if (decoder.needs_vector_registers()) entered.vectors = tracee::vector_registers(task.id.tid);
   if (entered.unseen == nullptr) {
@@ -193,7 +200,7 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
       task.open_calls[entered.call] = OpenCall{regs_, {stack.begin(), stack.end()}, {}, entered.vectors};
     }
   }
-  if (decoder.at_entry().deep != 0) {
+  if (decoder.at_entry().deep != 0 || shows_descriptors(decoder)) {
     memory_.set_live(&task.process->image->space().memory());
     entered.decoded = decode_entry(entered);
     memory_.set_live(nullptr);
@@ -202,7 +209,26 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
 }
 
 decode::CallDecoder::Entered CallTracer::decode_entry(Entered& entered) {
-  return entered.probe->decoder->enter(regs_, memory_, entered.vectors ? &*entered.vectors : nullptr);
+  const decode::CallDecoder& decoder = *entered.probe->decoder;
+  auto decoded = decoder.enter(regs_, memory_, entered.vectors ? &*entered.vectors : nullptr);
+  if (!shows_descriptors(decoder)) return decoded;
+  name_descriptors(decoded.arguments);
+  for (decode::Value& value : decoded.before) name_descriptors(value);
+  return decoded;
+}
+
+bool CallTracer::shows_descriptors(const decode::CallDecoder& decoder) const {
+  return services_.options.descriptors && decoder.has_descriptors();
+}
+
+void CallTracer::name_descriptors(std::vector<decode::Argument>& arguments) const {
+  for (decode::Argument& argument : arguments) name_descriptors(argument.value);
+}
+
+void CallTracer::name_descriptors(decode::Value& value) const {
+  if (value.is_descriptor && value.text.empty())
+    value.text = tracee::descriptor_name(who_.pid, who_.tid, static_cast<int>(value.raw));
+  for (decode::Value& member : value.members) name_descriptors(member);
 }
 
 void CallTracer::report(Task& task) {
@@ -227,6 +253,7 @@ void CallTracer::report_entry(Entered& entered) {
   record.arguments = std::move(decoded.arguments);
   record.more_at_return = decoded.more_at_return;
   if (entered.unseen != nullptr) record.unseen_return = *entered.unseen;
+  if (trace_) record.frames = backtraces_.describe(*entered.task->process->image, *trace_);
   services_.reporter.take(who_, now_, std::move(record));
 }
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "backtraces.h"
 #include "rtrace/mech/captured_memory.h"
 #include "task.h"
 
@@ -12,7 +13,7 @@ namespace rtrace::session {
 // one hit to the next.
 class CallTracer {
  public:
-  explicit CallTracer(Services& services) : services_(services) {}
+  explicit CallTracer(Services& services) : services_(services), backtraces_(services.objects) {}
 
   // `regs` with the pc at the site. Reads what is needed of the thread's memory and puts return sites in
   // place.
@@ -58,6 +59,10 @@ class CallTracer {
   void capture_entry(const Task& task, std::span<const Owner> owners);
   std::span<const std::byte> stack_arguments(size_t size);
   decode::CallDecoder::Entered decode_entry(Entered& entered);
+  // -y: what lies behind each descriptor, asked for while the thread is stopped.
+  bool shows_descriptors(const decode::CallDecoder& decoder) const;
+  void name_descriptors(std::vector<decode::Argument>& arguments) const;
+  void name_descriptors(decode::Value& value) const;
   void decode_return(Returned& returned, const arch::VectorRegs* vectors = nullptr);
   static std::optional<VirtAddr> errno_of(const Task& task, const decode::CallDecoder& decoder,
                                           const event::Frame& frame, const arch::Regs& exit);
@@ -77,6 +82,8 @@ class CallTracer {
   std::vector<Entered> entered_;
   std::vector<Owner> calls_;  // of a site that has other owners too
   std::vector<std::byte> stack_;
+  Backtraces backtraces_;
+  std::optional<unwind::Backtrace> trace_;  // of the calls that are entered here
   uint64_t next_call_ = 1;
 };
 

@@ -53,6 +53,8 @@ class Image {
   const plan::Objects& objects() const { return objects_; }
   // Probe points that stand.
   size_t armed() const { return armed_.size(); }
+  // The object that an address lies in, the kernel's own (vdso) included; nullptr where there is none.
+  const elf::LoadedObject* code_at(VirtAddr address);
   // Whether the address lies in the code of that object.
   bool lies_in(elf::ObjectId object, VirtAddr address) const;
 
@@ -138,6 +140,7 @@ class Image {
   std::span<const std::byte> file_bytes(VirtAddr address) const;
   const elf::LoadedObject* object_at(VirtAddr address) const;
   std::optional<int64_t> find_errno(int link_namespace) const;
+  const elf::LoadedObject* vdso();
   const elf::LoadedObject* object(elf::ObjectId id) const;
   void explain(const std::string& line);
   void refuse(const plan::ProbePoint& point, const std::string& reason);
@@ -164,6 +167,7 @@ class Image {
       armed_;  // what stands already, so that a second look at an object adds only what is new
   std::set<elf::ObjectId> lost_in_;  // whose lost probes have been reported
   std::set<std::string> unseen_said_;
+  std::optional<elf::LoadedObject> vdso_;           // without a file where the process has none
   std::unordered_map<int, int64_t> errno_offsets_;  // by link namespace: each has a C library of its own
   std::set<int> errno_missed_;                      // namespaces for which it was said that there is none
   std::unordered_map<VirtAddr, std::string> unseen_returns_;

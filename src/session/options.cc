@@ -11,6 +11,7 @@
 
 #include "rtrace/base/log.h"
 #include "rtrace/base/text.h"
+#include "rtrace/unwind/unwinder.h"
 
 namespace rtrace::session {
 namespace {
@@ -101,6 +102,8 @@ const std::vector<Row>& rows() {
        SET(d.options.limits.array = number(o, v, 1'000'000))},
       {{'s', "string-limit", "N", kArguments, "longest string printed (default 32)"},
        SET(d.options.limits.string = number(o, v, 1'000'000))},
+      {{'y', "fds", "", kArguments, "file descriptors with the file or socket behind them"},
+       SET(d.options.descriptors = true)},
       {{'c', "summary-only", "", kOutput, "no call lines; a table of counts and times at the end"},
        SET(d.options.summary = true)},
       {{'o', "output", "FILE", kOutput, "write there instead of stderr; '-' is stdout, '|command' a pipe"},
@@ -113,6 +116,8 @@ const std::vector<Row>& rows() {
        SET(d.options.text.return_address = true)},
       {{'n', "indent", "N", kOutput, "N blanks for each level of call nesting"},
        SET(d.options.text.indent = static_cast<unsigned>(number(o, v, 100)))},
+      {{'w', "frames", "N", kOutput, "backtrace of N frames after each call"},
+       SET(d.options.frames = static_cast<unsigned>(number(o, v, unwind::kMostFrames)))},
       {{'r', "relative", "", kOutput, "time since the line before"}, SET(d.relative = true)},
       {{'t', "", "", kOutput, "clock time; -tt with microseconds, -ttt seconds since the epoch"},
        SET(++d.clock)},

@@ -73,6 +73,8 @@ struct TextSink::Impl {
   bool append_bounded(const decode::Value& value, size_t room);
   void append_pad();
   const std::string& text_of(const decode::ProbeLabel& label);
+  void append_frames(std::span<const decode::StackFrame> frames);
+  void append_frames_of(event::CallId call);
 
   Output& output;
   const TextOptions options;
@@ -85,6 +87,7 @@ struct TextSink::Impl {
   bool several_tasks = false;
   std::optional<Open> open;
   std::unordered_map<event::CallId, Begun> suspended;  // only calls whose later line needs it
+  std::unordered_map<event::CallId, std::vector<decode::StackFrame>> backtraces;  // of calls not yet complete
   std::unordered_map<const decode::ProbeLabel*, std::string> labels;
 };
 
@@ -187,6 +190,32 @@ const std::string& TextSink::Impl::text_of(const decode::ProbeLabel& label) {
   return text;
 }
 
+void TextSink::Impl::append_frames(std::span<const decode::StackFrame> frames) {
+  if (frames.empty()) return;
+  for (const decode::StackFrame& frame : frames) {
+    out += " > ";
+    append_printable(out, frame.object.empty() ? "?" : frame.object, options.render.utf8);
+    if (!frame.object.empty()) {
+      const auto demangled = options.demangle ? demangle(frame.symbol) : std::nullopt;
+      out += '(';
+      append_printable(out, demangled.value_or(frame.symbol), options.render.utf8);
+      fmt::format_to(std::back_inserter(out), "+{:#x})", frame.offset);
+    }
+    if (frame.address) fmt::format_to(std::back_inserter(out), " [{}]", frame.address);
+    out += '\n';
+    if (frame.source.empty()) continue;
+    out += '\t';
+    append_printable(out, frame.source, options.render.utf8);
+    out += '\n';
+  }
+  out += '\n';
+}
+
+// When the call's last line has been printed.
+void TextSink::Impl::append_frames_of(event::CallId call) {
+  if (auto node = backtraces.extract(call)) append_frames(node.mapped());
+}
+
 void TextSink::Impl::operator()(const decode::CallEntered& call) {
   begin_call_line(call.return_address, call.depth);
   out += text_of(*call.label);
@@ -200,8 +229,10 @@ void TextSink::Impl::operator()(const decode::CallEntered& call) {
   if (call.unseen_return) {
     append_pad();
     out += "?\n";
+    append_frames(call.frames);
     return;
   }
+  if (!call.frames.empty()) backtraces[call.call] = call.frames;
   begun.column = columns(std::string_view(out).substr(line_start));
   open = begun;
 }
@@ -225,16 +256,19 @@ void TextSink::Impl::operator()(const decode::CallReturned& call) {
     out += '>';
   }
   out += '\n';
+  append_frames_of(call.call);
 }
 
 void TextSink::Impl::operator()(const decode::CallAbandoned& call) {
   if (open && open->call == call.call) {
     out += " <no return ...>\n";
     open.reset();
+    append_frames_of(call.call);
     return;
   }
   begin_resumed_line(call.call, *call.label, call.depth);
   out += "<no return ...>\n";
+  append_frames_of(call.call);
 }
 
 void TextSink::Impl::operator()(const decode::SignalDelivered& signal) {

@@ -51,6 +51,9 @@ class CallDecoder {
   // The same at one return: false where the result is a success for sure.
   bool needs_errno(const arch::Regs& exit) const;
 
+  // True where an argument or the result is, holds or points at a file descriptor.
+  bool has_descriptors() const;
+
   struct Entered {
     std::vector<Argument> arguments;
     bool more_at_return = false;

@@ -28,7 +28,8 @@ struct ProbeLabel {
   std::string text() const;  // "libfoo.so->name", "name@libbar.so.1", "name~", "name@SYS", "sdt:..."
 };
 
-// One frame of a backtrace, the caller of a traced function first.
+// One frame of a backtrace, the caller of a traced function first. One without an address, the last, says
+// that there are more, which cannot be found.
 struct StackFrame {
   VirtAddr address;     // where it goes on
   std::string object;   // empty where it lies in none

@@ -13,7 +13,7 @@ struct Value {
     unreadable,  // `?`, or the hex address in `raw` where the pointer is known (raw != 0)
     nothing,     // <void>
     nil,
-    integer,    // `raw`, rendered by `radix`, `is_signed`
+    integer,    // `raw`, rendered by `radix`, `is_signed`; `<text>` follows where there is one
     character,  // low byte of `raw`; `is_eof` for -1 of an int-sized one
     floating,   // `number`; radix hex prints %a
     boolean,
@@ -36,6 +36,8 @@ struct Value {
   bool is_signed = false;
   bool is_eof = false;
   bool cut = false;
+  bool is_descriptor =
+      false;         // an integer that is a file descriptor; `text` is what is behind it, where known
   uint8_t size = 8;  // bytes, of integers
   uint64_t raw = 0;  // integers sign-extended to 64 bits where signed
   long double number = 0;

@@ -37,6 +37,8 @@ class DebugInfo {
 
   // The function whose first instruction is there.
   Answer function_at(ElfAddr address);
+  // "file:line" of the instruction there, printable; empty where nothing says it.
+  std::string line_at(ElfAddr address);
   // A function that is declared here and defined elsewhere, by its symbol's name. Walks the compile units, up
   // to a bound on their size.
   Answer declaration_of(std::string_view symbol);

@@ -30,8 +30,10 @@ struct Options {
   std::vector<std::string> config;  // -F, in order
   decode::Limits limits;
   sink::TextOptions text;
-  bool summary = false;  // -c
-  bool follow = false;   // -f
+  unsigned frames = 0;       // -w
+  bool descriptors = false;  // -y
+  bool summary = false;      // -c
+  bool follow = false;       // -f
   bool explain = false;
   bool trust_seccomp = false;
   bool ltrace_compat = false;

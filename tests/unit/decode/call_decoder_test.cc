@@ -368,6 +368,22 @@ INSTANTIATE_TEST_SUITE_P(
                              "0xffffffffffffffff EINVAL (Invalid argument)"},
                     ErrnoRow{"errno(long) f()", kMinusOne, 99999, "-1 errno 99999"}));
 
+TEST(CallDecoder, KnowsWhereDescriptorsAre) {
+  auto has = [](const char* prototype) { return CallDecoder(prototype_of(prototype), {}).has_descriptors(); };
+  EXPECT_TRUE(has("int close(fd)"));
+  EXPECT_TRUE(has("errno(fd) open(string)"));
+  EXPECT_TRUE(has("int pipe(+array(fd, 2)*)"));
+  EXPECT_TRUE(has("int poll(struct(fd, short, short)*)"));
+  EXPECT_FALSE(has("int f(int, string)"));
+  EXPECT_FALSE(CallDecoder(nullptr, {}).has_descriptors());
+  BufferMemory memory = tracee();
+  arch::Regs regs;
+  regs.raw.rdi = regs.raw.rsi = 3;
+  const auto entered = CallDecoder(prototype_of("int dup(fd, int)"), {}).enter(regs, memory);
+  EXPECT_TRUE(entered.arguments.at(0).value.is_descriptor);
+  EXPECT_FALSE(entered.arguments.at(1).value.is_descriptor);
+}
+
 TEST(CallDecoder, ErrnoIsAskedForWhereTheResultMayBeAFailure) {
   auto asks = [](const char* prototype, uint64_t result) {
     arch::Regs exit;

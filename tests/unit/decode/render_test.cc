@@ -53,6 +53,22 @@ TEST(Render, NoByteComesOutAsAControlCharacter) {
   }
 }
 
+TEST(Render, WhatLiesBehindADescriptorFollowsItInBrackets) {
+  auto shown = [](std::string behind) {
+    Value value;
+    value.kind = Value::Kind::integer;
+    value.is_descriptor = true;
+    value.raw = 3;
+    value.text = std::move(behind);
+    return to_text(value);
+  };
+  EXPECT_EQ(shown(""), "3");
+  EXPECT_EQ(shown("/tmp/x (deleted)"), "3</tmp/x (deleted)>");
+  EXPECT_EQ(shown("/tmp/a->b<\n"), R"(3</tmp/a-\>b\<\n>)");
+  EXPECT_EQ(shown("TCP:[127.0.0.1:5->127.0.0.1:6]"), "3<TCP:[127.0.0.1:5->127.0.0.1:6]>");
+  EXPECT_EQ(shown("UNIX:[77->/a>b]"), R"(3<UNIX:[77->/a\>b]>)");
+}
+
 TEST(Render, OneValueIsBoundedByMaxLineAndOnlyItself) {
   std::string out = "before ";
   append_text(out, text(std::string(100000, 'x')), {.struct_names = false, .utf8 = false, .max_line = 100});

@@ -64,6 +64,8 @@ std::string canonical(const Options& options) {
   all.add("pid", static_cast<int>(options.text.pid), 0);
   all.add("ltrace_compat", options.ltrace_compat, false);
   all.add("summary", options.summary, false);
+  all.add("frames", options.frames, 0u);
+  all.add("descriptors", options.descriptors, false);
   all.add("follow", options.follow, false);
   all.add("explain", options.explain, false);
   all.add("default_calls", options.default_calls, true);
@@ -125,6 +127,10 @@ const std::vector<Row>& rows() {
       {"--array-limit=0x10 cmd", "array=16"},
       {"-s 0 cmd", "string=0"},
       {"--string-limit 100 cmd", "string=100"},
+      {"-w 5 cmd", "frames=5"},
+      {"--frames=0x10 cmd", "frames=16"},
+      {"-y cmd", "descriptors=true"},
+      {"--fds cmd", "descriptors=true"},
       {"-c cmd", "summary=true"},
       {"--summary-only cmd", "summary=true"},
       {"-o out cmd", "output=out"},

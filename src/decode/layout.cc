@@ -179,7 +179,8 @@ class Planner {
     uint64_t bytes = 0;
     if (__builtin_mul_overflow(size, most, &bytes)) bytes = std::numeric_limits<uint32_t>::max();
     capture.bound = bounded(bytes);
-    if (length.kind == Length::Kind::member || size > std::numeric_limits<uint16_t>::max())
+    if (length.kind == Length::Kind::member || length.factor != 0 ||
+        size > std::numeric_limits<uint16_t>::max())
       plan_.deep = 1;
     else if (length.kind == Length::Kind::argument)
       counted(capture, length.value, size);

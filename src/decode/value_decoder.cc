@@ -276,7 +276,12 @@ std::optional<uint64_t> ValueDecoder::count_of(const Length& length) const {
       break;
   }
   if (!value || *value < 0) return std::nullopt;
-  return static_cast<uint64_t>(*value);
+  const std::optional<int64_t> factor = length.factor == 0 ? 1 : lengths_.argument(length.factor);
+  if (!factor || *factor < 0) return std::nullopt;
+  uint64_t product = 0;
+  if (__builtin_mul_overflow(static_cast<uint64_t>(*value), static_cast<uint64_t>(*factor), &product))
+    return kUnbounded;
+  return product;
 }
 
 std::optional<int64_t> ValueDecoder::member_value(uint64_t number) const {

@@ -287,6 +287,18 @@ Length Grammar::bracketed_length() {
 }
 
 Length Grammar::length() {
+  Length result = simple_length();
+  const bool counts = result.kind == Length::Kind::argument || result.kind == Length::Kind::result;
+  if (result.zero || !counts || !peek().is('*')) return result;
+  take();
+  auto number = peek().kind == Token::Kind::word ? legacy_argument(peek().spelling, "arg") : std::nullopt;
+  if (!number || *number == 0) unexpected("argN, which multiplies the length");
+  take();
+  result.factor = *number;
+  return result;
+}
+
+Length Grammar::simple_length() {
   constexpr std::string_view kExpected = "a length: a number, argN, eltN, retval or zero";
   if (peek().kind == Token::Kind::number) return {Length::Kind::fixed, false, take().number};
   if (peek().kind != Token::Kind::word) unexpected(kExpected);

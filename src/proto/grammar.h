@@ -55,6 +55,7 @@ class Grammar {
   TypeRef enumerators(Type::Kind kind);
   TypeRef error();
   Length length();
+  Length simple_length();
   Length bracketed_length();
   int64_t enumerator_value();
   ParsedParam param();

@@ -146,6 +146,7 @@ std::string spell(const Length& length) {
       text = "retval";
       break;
   }
+  if (length.factor != 0) text += fmt::format("*arg{}", length.factor);
   return length.zero ? fmt::format("zero({})", text) : text;
 }
 

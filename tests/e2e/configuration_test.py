@@ -262,6 +262,10 @@ class Manual(Places):
     def test_lengths(self):
         self.check("lengths.conf", "execv", self.python("import os; os.execv('/bin/true', ['true', 'one', 'two'])"),
                    r'execv@libc\.so\.6\("/bin/true", \[ "true", "one", "two" \].*')
+        self.check("lengths.conf", "fread", self.python(
+            "import ctypes; c = ctypes.CDLL(None); c.fopen.restype = ctypes.c_void_p; b = ctypes.create_string_buffer(8);"
+            "c.fread(b, 1, 5, ctypes.c_void_p(c.fopen(b'/proc/sys/kernel/ostype', b'r')))"),
+                   r'fread@libc\.so\.6\("Linux", 1, 5, 0x[0-9a-f]+\) += 5')
 
 
 if __name__ == "__main__":

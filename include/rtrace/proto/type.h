@@ -29,6 +29,8 @@ struct Length {
   Kind kind = Kind::unbounded;
   bool zero = false;  // ends before the first all-zero element; strings always do
   uint64_t value = 0;
+  uint64_t factor =
+      0;  // argument, counted from 1, whose value multiplies it: fread(3) counts in items; 0: none
   bool operator==(const Length&) const = default;
 };
 

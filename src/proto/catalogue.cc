@@ -49,24 +49,6 @@ bool drop_version(std::string& stem, bool is_library) {
   return !stem.empty();
 }
 
-// "libruby-3.1.so.3.1" -> itself, "libruby-3.1.so.3", "libruby-3.1.so", "libruby-3.so", "libruby.so".
-std::vector<std::string> names_of_object(std::string_view object) {
-  std::string name(basename_of(object));
-  std::vector<std::string> names;
-  if (name.empty()) return names;
-  names.push_back(name);
-  size_t so = name.find(".so.");
-  if (so == std::string::npos && name.ends_with(".so")) so = name.size() - 3;
-  const bool is_library = so != std::string::npos;
-  while (is_library && name.size() > so + 3) {
-    name.resize(name.rfind('.'));
-    names.push_back(name);
-  }
-  std::string stem = is_library ? name.substr(0, so) : name;
-  while (drop_version(stem, is_library)) names.push_back(is_library ? stem + ".so" : stem);
-  return names;
-}
-
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code ignored;
@@ -92,6 +74,23 @@ std::shared_ptr<const Prototype> look_up(const ParsedFile& file, std::string_vie
 }
 
 }  // namespace
+
+std::vector<std::string> names_of_object(std::string_view object) {
+  std::string name(basename_of(object));
+  std::vector<std::string> names;
+  if (name.empty()) return names;
+  names.push_back(name);
+  size_t so = name.find(".so.");
+  if (so == std::string::npos && name.ends_with(".so")) so = name.size() - 3;
+  const bool is_library = so != std::string::npos;
+  while (is_library && name.size() > so + 3) {
+    name.resize(name.rfind('.'));
+    names.push_back(name);
+  }
+  std::string stem = is_library ? name.substr(0, so) : name;
+  while (drop_version(stem, is_library)) names.push_back(is_library ? stem + ".so" : stem);
+  return names;
+}
 
 struct Catalogue::Impl {
   // A place where prototypes come from: one file for all objects, or a folder.

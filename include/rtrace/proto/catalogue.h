@@ -10,6 +10,10 @@
 
 namespace rtrace::proto {
 
+// The names that files which speak for an object may have, the most specific first: "libruby-3.1.so.3.1"
+// itself, "libruby-3.1.so.3", "libruby-3.1.so", "libruby-3.so", "libruby.so".
+std::vector<std::string> names_of_object(std::string_view object);
+
 class Catalogue {
  public:
   Catalogue();

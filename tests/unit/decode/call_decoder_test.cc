@@ -222,7 +222,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"ulong fread(out buffer[retval*arg2], ulong, ulong)",
             {kText, kMinusOne, 9},
             2,
-            "(; \"SELECT SLEEP(0.2)\"..., 18446744073709551615, 9) = 2"},
+            "(; \"SELECT SLEEP(0.2)\\0\"..., 18446744073709551615, 9) = 2"},
         Row{"void f(buffer[8], buffer[4], buffer[4])",
             {kCut, kWild, 0},
             0,

@@ -2,7 +2,7 @@
 
 namespace rtrace::session {
 
-unwind::Backtrace Backtraces::take(Image& image, const arch::Regs& at_entry, size_t most) {
+unwind::Backtrace Backtraces::take(Image& image, const arch::Regs& regs, At at, size_t most) {
   auto find = [&](VirtAddr address) -> unwind::Place {
     const elf::LoadedObject* object = image.code_at(address);
     if (object == nullptr) return {};
@@ -10,7 +10,12 @@ unwind::Backtrace Backtraces::take(Image& image, const arch::Regs& at_entry, siz
     if (table == nullptr) table = std::make_unique<unwind::FrameTable>(object->file);
     return {table.get(), object->bias};
   };
-  return unwind::callers_of_entry(unwind::Registers(at_entry.raw), image.space().memory(), find, most);
+  const unwind::Registers here(regs.raw);
+  const Memory& memory = image.space().memory();
+  if (at == At::entry) return unwind::callers_of_entry(here, memory, find, most);
+  auto trace = unwind::frames_from(here, memory, find, most + 1);
+  trace.frames.erase(trace.frames.begin());
+  return trace;
 }
 
 std::vector<decode::StackFrame> Backtraces::describe(Image& image, const unwind::Backtrace& trace) {

@@ -17,8 +17,10 @@ class Backtraces {
  public:
   explicit Backtraces(ObjectCache& files) : files_(files) {}
 
-  // Of a thread that stands at a function's first instruction, or at a stub.
-  unwind::Backtrace take(Image& image, const arch::Regs& at_entry, size_t most);
+  // Of a thread that stands at a function's first instruction, or at a stub; or, where it stands in the
+  // middle of one that it was not called at (a `.cold` part), from there. The callers only.
+  enum class At : uint8_t { entry, middle };
+  unwind::Backtrace take(Image& image, const arch::Regs& regs, At at, size_t most);
   // In the same image, before its link map is looked at again.
   std::vector<decode::StackFrame> describe(Image& image, const unwind::Backtrace& trace);
 

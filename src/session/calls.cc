@@ -188,7 +188,9 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
                   &task};
   entered.unseen = probe.no_return ? &kPart : task.process->image->watch_return(return_address, need_stopped);
   if (services_.options.frames > 0 && !services_.options.summary && !trace_)
-    trace_ = backtraces_.take(*task.process->image, regs_, services_.options.frames);
+    trace_ = backtraces_.take(*task.process->image, regs_,
+                              probe.no_return ? Backtraces::At::middle : Backtraces::At::entry,
+                              services_.options.frames);
   const decode::CallDecoder& decoder = *probe.decoder;
   if (decoder.needs_vector_registers()) entered.vectors = tracee::vector_registers(task.id.tid);
   if (entered.unseen == nullptr) {

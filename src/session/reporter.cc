@@ -69,7 +69,8 @@ void Reporter::finish() {
 }
 
 void Reporter::end() {
-  finish();
+  say_lost();
+  for (auto& sink : sinks_) sink->end();
   if (writer_.losing())
     say(fmt::format("{} calls lost at the end: nobody was reading the output", lost_calls_));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -75,6 +76,7 @@ struct TextSink::Impl {
   const std::string& text_of(const decode::ProbeLabel& label);
   void append_frames(std::span<const decode::StackFrame> frames);
   void append_frames_of(event::CallId call);
+  void end();
 
   Output& output;
   const TextOptions options;
@@ -87,7 +89,14 @@ struct TextSink::Impl {
   bool several_tasks = false;
   std::optional<Open> open;
   std::unordered_map<event::CallId, Begun> suspended;  // only calls whose later line needs it
-  std::unordered_map<event::CallId, std::vector<decode::StackFrame>> backtraces;  // of calls not yet complete
+  // Of a call that is not complete.
+  struct Backtrace {
+    const decode::ProbeLabel* label = nullptr;
+    unsigned depth = 0;
+    decode::Header header;
+    std::vector<decode::StackFrame> frames;
+  };
+  std::map<event::CallId, Backtrace> backtraces;
   std::unordered_map<const decode::ProbeLabel*, std::string> labels;
 };
 
@@ -213,7 +222,21 @@ void TextSink::Impl::append_frames(std::span<const decode::StackFrame> frames) {
 
 // When the call's last line has been printed.
 void TextSink::Impl::append_frames_of(event::CallId call) {
-  if (auto node = backtraces.extract(call)) append_frames(node.mapped());
+  if (auto node = backtraces.extract(call)) append_frames(node.mapped().frames);
+}
+
+void TextSink::Impl::end() {
+  // The last line that stands open needs no second one.
+  const std::optional<event::CallId> last = open ? std::optional(open->call) : std::nullopt;
+  close_open();
+  if (last) append_frames_of(*last);
+  for (const auto& [call, backtrace] : backtraces) {
+    header = &backtrace.header;
+    begin_resumed_line(call, *backtrace.label, backtrace.depth);
+    out += "<unfinished ...>\n";
+    append_frames(backtrace.frames);
+  }
+  backtraces.clear();
 }
 
 void TextSink::Impl::operator()(const decode::CallEntered& call) {
@@ -232,7 +255,7 @@ void TextSink::Impl::operator()(const decode::CallEntered& call) {
     append_frames(call.frames);
     return;
   }
-  if (!call.frames.empty()) backtraces[call.call] = call.frames;
+  if (!call.frames.empty()) backtraces[call.call] = {call.label, call.depth, *header, call.frames};
   begun.column = columns(std::string_view(out).substr(line_start));
   open = begun;
 }
@@ -309,6 +332,11 @@ void TextSink::take(const decode::Record& record) {
   impl_->header = &record.header;
   impl_->note_task(record.header.who);
   std::visit(*impl_, record.body);
+  impl_->flush();
+}
+
+void TextSink::end() {
+  impl_->end();
   impl_->flush();
 }
 

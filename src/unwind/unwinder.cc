@@ -20,6 +20,9 @@ class Walk {
   Walk(const Registers& registers, const Memory& memory, const FindPlace& find)
       : registers_(registers), memory_(memory), find_(find) {}
 
+  // The registers are those before the instruction at the pc, not behind a call.
+  void stand_still() { interrupted_ = true; }
+
   // To the caller of a function that has not done anything yet.
   bool leave_entry() {
     const auto sp = registers_.sp();
@@ -146,12 +149,10 @@ class Walk {
 
 }  // namespace
 
-Backtrace callers_of_entry(const Registers& at_entry, const Memory& memory, const FindPlace& find,
-                           size_t most) {
-  const StackMemory stack(memory);
-  Walk walk(at_entry, stack, find);
+namespace {
+
+Backtrace follow(Walk& walk, size_t most) {
   Backtrace trace;
-  if (!walk.leave_entry()) return {{}, End::bad_stack};
   trace.end = End::limit;
   while (trace.frames.size() < std::min(most, kMostFrames)) {
     trace.frames.push_back(walk.frame());
@@ -162,6 +163,22 @@ Backtrace callers_of_entry(const Registers& at_entry, const Memory& memory, cons
     }
   }
   return trace;
+}
+
+}  // namespace
+
+Backtrace frames_from(const Registers& here, const Memory& memory, const FindPlace& find, size_t most) {
+  const StackMemory stack(memory);
+  Walk walk(here, stack, find);
+  walk.stand_still();
+  return follow(walk, most);
+}
+
+Backtrace callers_of_entry(const Registers& at_entry, const Memory& memory, const FindPlace& find,
+                           size_t most) {
+  const StackMemory stack(memory);
+  Walk walk(at_entry, stack, find);
+  return walk.leave_entry() ? follow(walk, most) : Backtrace{{}, End::bad_stack};
 }
 
 }  // namespace rtrace::unwind

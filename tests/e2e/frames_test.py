@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -193,6 +194,36 @@ class Lines(unittest.TestCase):
                                "inner(3) = 4\n > middle\n\n"
                                "<... middle resumed> ) = 5\n > outer\n\n"
                                "<... outer resumed> ) = 6\n > main\n\n" + EXIT)
+
+    def test_a_call_that_is_open_at_the_end_has_them_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            output = os.path.join(folder, "trace")
+            words = [harness.RTRACE, "-o", output, "-w", "2", "-e", "getc", "--", harness.target("frames"), "shapes", "0",
+                     "wait"]
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=harness.environment())
+            try:
+                harness.wait_until(lambda: "getc(" in harness.read_text(output), "the call is shown")
+                process.send_signal(signal.SIGTERM)
+                # The command runs on without rtrace, which waits for it to give its exit status.
+                harness.wait_until(lambda: "unfinished" in harness.read_text(output), "the line is closed")
+                process.stdin.write(b"go\n")
+                process.stdin.close()
+                process.wait(harness.PATIENCE)
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
+            lines = harness.read_text(output).splitlines()
+        self.assertRegex(lines[0], r"getc\(.* <unfinished \.\.\.>$")
+        self.assertEqual(Frame(lines[1]).symbol, "main", lines)
+
+    def test_a_part_of_a_function_has_the_callers_of_the_function(self):
+        result = harness.run(["-w", "3", "-x", "plugin_work.cold", "-x", "plugin_work", "--", harness.target("loads"), "3",
+                              harness.target("libcold.so"), "3"])
+        parts = [frames for line, frames in calls_of(result.lines) if line.startswith("plugin_work.cold")]
+        whole = [frames for line, frames in calls_of(result.lines) if "plugin_work@" in line and frames]
+        self.assertEqual(len(parts), 1, result)
+        self.assertIn([frame.address for frame in parts[0]], [[frame.address for frame in frames] for frames in whole])
 
     def test_names_of_cplusplus(self):
         plain = harness.run(["-w", "1", "-e", "*total*", "--", harness.target("shop")])

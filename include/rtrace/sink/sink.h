@@ -26,8 +26,10 @@ class Sink {
  public:
   virtual ~Sink() = default;
   virtual void take(const decode::Record& record) = 0;
-  // The end of the trace: closes an open line, prints what is due.
+  // Closes an open line, prints what is due: others want to print, or it is the end.
   virtual void finish() = 0;
+  // The end of the trace.
+  virtual void end() { finish(); }
 };
 
 }  // namespace rtrace::sink

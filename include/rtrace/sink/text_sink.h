@@ -46,6 +46,9 @@ class TextSink : public Sink {
   void take(const decode::Record& record) override;
   // A call that is still open is closed as unfinished.
   void finish() override;
+  // Calls whose backtraces have not been printed, for they have neither returned nor been given up, are
+  // printed once more: `<... f resumed> <unfinished ...>`.
+  void end() override;
 
  private:
   struct Impl;

@@ -45,6 +45,9 @@ using FindPlace = std::function<Place(VirtAddr)>;
 
 inline constexpr size_t kMostFrames = 4096;
 
+// Of a thread that stands anywhere. The first frame is where it stands.
+Backtrace frames_from(const Registers& here, const Memory& memory, const FindPlace& find, size_t most);
+
 // Of a thread that stands at a function's first instruction, or at a stub that leads to it: the return
 // address lies at its stack pointer. The first frame is the caller's. At most `most` frames, and kMostFrames.
 Backtrace callers_of_entry(const Registers& at_entry, const Memory& memory, const FindPlace& find,

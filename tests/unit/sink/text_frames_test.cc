@@ -57,6 +57,25 @@ TEST_F(TextFrames, OfCallsThatNeverReturnAndOfThoseWhoseReturnIsNotSeen) {
             "\n");
 }
 
+TEST_F(TextFrames, OfCallsThatAreOpenAtTheEnd) {
+  StringOutput output;
+  TextSink sink(output, narrow());
+  for (const auto& record : {enter(f, 1, {main_}), enter(g, 2, {main_}, 1), enter(raise_, 3, {main_}, 2),
+                             a.leave(raise_, 3, testing::nothing(), 2), enter(exit_, 4, {main_}, 2)})
+    sink.take(record);
+  sink.end();
+  EXPECT_EQ(output.text.substr(output.text.find("exit")),
+            "exit( <unfinished ...>\n"
+            " > prog(main+0x20) [0x401020]\n"
+            "\n"
+            "<... f resumed> <unfinished ...>\n"
+            " > prog(main+0x20) [0x401020]\n"
+            "\n"
+            "<... g resumed> <unfinished ...>\n"
+            " > prog(main+0x20) [0x401020]\n"
+            "\n");
+}
+
 TEST_F(TextFrames, SayWhatIsNotKnown) {
   EXPECT_EQ(
       print({enter(f, 1, {{{0x401020}, "prog", "", 0x1020, ""}, {{0x1234}, "", "", 0, ""}}),

@@ -73,6 +73,23 @@ TEST(CallersOfEntry, WalksFromFrameToFrame) {
   EXPECT_EQ(trace.end, End::outermost);
 }
 
+TEST(FramesFrom, BeginWhereTheThreadStands) {
+  FrameTable table(program().file());
+  BufferMemory memory;
+  memory.add_value({kStack + 24}, at(0x30010).value);
+  Registers registers;
+  registers.set(Registers::kSp, kStack);
+  registers.set(Registers::kPc, at(0x10000).value);  // its first byte: not looked up one byte before it
+  const Backtrace trace = frames_from(
+      registers, memory,
+      [&](VirtAddr) -> Place {
+        return {&table, kBias};
+      },
+      10);
+  EXPECT_THAT(addresses(trace), ElementsAre(0x10000, 0x30010));
+  EXPECT_TRUE(trace.frames[0].interrupted);
+}
+
 TEST(CallersOfEntry, GivesNoMoreThanWereAskedFor) {
   Process process(program());
   for (size_t i = 0; i < 100; ++i) process.push(4 * i, at(0x10010).value);

@@ -142,11 +142,16 @@ class Planner {
   }
 
   void text(Capture capture, const Type& type) {
-    if (type.inner->size != 1) return elements(capture, type.length, type.inner->size, limits_.string + 1);
+    Length length = type.length;
+    if (length.kind == Length::Kind::argument) {
+      if (counter(length.value) == nullptr) plan_.deep = 1;
+      // It ends at its NUL in any case, and only there where the argument is negative.
+      length = {};
+    }
+    if (type.inner->size != 1) return elements(capture, length, type.inner->size, limits_.string + 1);
     capture.length = Capture::Length::string;
-    if (type.length.kind == Length::Kind::argument || type.length.kind == Length::Kind::result)
-      return elements(capture, type.length, 1, limits_.string + 1);
-    uint64_t most = type.length.kind == Length::Kind::fixed ? type.length.value : limits_.string + 1;
+    if (length.kind == Length::Kind::result) return elements(capture, length, 1, limits_.string + 1);
+    uint64_t most = length.kind == Length::Kind::fixed ? length.value : limits_.string + 1;
     capture.bound = bounded(std::min<uint64_t>(most, limits_.string + 1));
     if (capture.bound > 0) add(capture);
   }
@@ -189,20 +194,24 @@ class Planner {
     if (capture.bound > 0) add(capture);
   }
 
+  // Where the argument lies that counts; a count behind a pointer, or on the stack, is found by the decoder
+  // only.
+  const Location* counter(uint64_t number) const {
+    if (number < 1 || number > layout_.parameters.size()) return nullptr;
+    const Layout::Parameter& parameter = layout_.parameters[number - 1];
+    const bool at_hand =
+        parameter.type->kind != Type::Kind::pointer && parameter.location.in_one_integer_register();
+    return at_hand ? &parameter.location : nullptr;
+  }
+
   void counted(Capture& capture, uint64_t number, uint64_t size) {
-    const Location* counter = nullptr;
-    if (number >= 1 && number <= layout_.parameters.size()) {
-      const Layout::Parameter& parameter = layout_.parameters[number - 1];
-      // A count behind a pointer, or on the stack, is found by the decoder only.
-      if (parameter.type->kind != Type::Kind::pointer && parameter.location.in_one_integer_register())
-        counter = &parameter.location;
-    }
-    if (counter == nullptr) {
+    const Location* location = counter(number);
+    if (location == nullptr) {
       plan_.deep = 1;
       return;
     }
     capture.length = Capture::Length::argument;
-    capture.length_index = counter->pieces[0].index;
+    capture.length_index = location->pieces[0].index;
     capture.scale = static_cast<uint16_t>(size);
   }
 

@@ -114,6 +114,18 @@ except sqlite3.OperationalError:
         self.assertEqual(lines, ['EVP_DigestUpdate@libcrypto.so.3(ADDR, "digest me\\n", 10) = 1',
                                  "EVP_DigestFinal_ex@libcrypto.so.3(ADDR, ADDR, 32) = 1"])
 
+    def test_a_negative_length_is_up_to_the_end_of_the_text(self):
+        lines = self.python("BIO_new_mem_buf PyUnicode_FromWideChar", """
+import ctypes
+crypto = ctypes.CDLL("libcrypto.so.3")
+crypto.BIO_new_mem_buf(b"all of this", -1)
+crypto.BIO_new_mem_buf(b"part of this", 4)
+ctypes.pythonapi.PyUnicode_FromWideChar(ctypes.c_wchar_p("wide"), ctypes.c_ssize_t(-1))
+""")
+        self.assert_has(lines, 'BIO_new_mem_buf@libcrypto.so.3("all of this", -1) = ADDR',
+                        'BIO_new_mem_buf@libcrypto.so.3("part", 4) = ADDR')
+        self.assertTrue([line for line in lines if line.startswith('PyUnicode_FromWideChar("wide", -1) = ')], lines)
+
     def test_libcrypto_shows_the_random_bytes_that_it_gave(self):
         line, = self.traced("RAND_bytes", ["openssl", "rand", "-hex", "8"])
         shown = re.fullmatch(r'RAND_bytes@libcrypto\.so\.3\((".*"), 8\) = 1', line)

@@ -57,7 +57,10 @@ INSTANTIATE_TEST_SUITE_P(
     Decode, Plan,
     testing::Values(Row{"int f(int, long, addr)", "", ""},
                     Row{"int mysql_real_query(addr,string,ulong);", "reg1 string<=33", ""},
-                    Row{"string f(string[arg2], int)", "reg0 reg1*1<=33", "result string<=33"},
+                    // A negative length means up to the NUL.
+                    Row{"string f(string[arg2], int)", "reg0 string<=33", "result string<=33"},
+                    Row{"int f(string(array(int, arg2)*), long)", "reg0 fixed 132", ""},
+                    Row{"int f(buffer[arg2], int)", "reg0 reg1*1<=33", ""},
                     Row{"int f(string[8])", "reg0 string<=8", ""},
                     Row{"long write(int, buffer[arg3], ulong)", "reg1 reg2*1<=33", ""},
                     Row{"long read(int, +buffer[retval], ulong)", "", "reg1 result*1<=33"},

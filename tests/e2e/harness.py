@@ -173,6 +173,22 @@ def without_capabilities(*names):
             RTRACE = before
 
 
+@contextlib.contextmanager
+def without_shipped_prototypes():
+    """rtrace installed where nothing comes with it: it looks beside itself."""
+    global RTRACE
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.join(folder, "bin"))
+        os.makedirs(os.path.join(folder, "share", "rtrace", "conf"))
+        copy = os.path.join(folder, "bin", "rtrace")
+        shutil.copy(shutil.which(RTRACE) or RTRACE, copy)
+        RTRACE, before = copy, RTRACE
+        try:
+            yield
+        finally:
+            RTRACE = before
+
+
 class Target:
     """A program of the test's own, not traced from the start. Talks by lines on its standard streams."""
 

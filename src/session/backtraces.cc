@@ -13,6 +13,7 @@ unwind::Backtrace Backtraces::take(Image& image, const arch::Regs& regs, At at, 
   const unwind::Registers here(regs.raw);
   const Memory& memory = image.space().memory();
   if (at == At::entry) return unwind::callers_of_entry(here, memory, find, most);
+  if (at == At::instant) return unwind::frames_from(here, memory, find, most);
   auto trace = unwind::frames_from(here, memory, find, most + 1);
   trace.frames.erase(trace.frames.begin());
   return trace;

@@ -17,9 +17,9 @@ class Backtraces {
  public:
   explicit Backtraces(ObjectCache& files) : files_(files) {}
 
-  // Of a thread that stands at a function's first instruction, or at a stub; or, where it stands in the
-  // middle of one that it was not called at (a `.cold` part), from there. The callers only.
-  enum class At : uint8_t { entry, middle };
+  // The callers of a thread that stands at a function's first instruction, or at a stub; or in the middle of
+  // a function, at a part that is jumped to. At an instant: from the function that the thread is in.
+  enum class At : uint8_t { entry, middle, instant };
   unwind::Backtrace take(Image& image, const arch::Regs& regs, At at, size_t most);
   // In the same image, before its link map is looked at again.
   std::vector<decode::StackFrame> describe(Image& image, const unwind::Backtrace& trace);

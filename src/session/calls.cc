@@ -35,6 +35,7 @@ void CallTracer::observe(Task& task, const mech::BreakpointSite& site, const arc
   returned_.clear();
   entered_.clear();
   trace_.reset();
+  instant_trace_.reset();
   if (site.return_site) observe_returns(task, site.address, regs);
   std::span<const Owner> calls = site.probes;
   if (site.instants) {
@@ -187,10 +188,8 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
                   std::nullopt,
                   &task};
   entered.unseen = probe.no_return ? &kPart : task.process->image->watch_return(return_address, need_stopped);
-  if (services_.options.frames > 0 && !services_.options.summary && !trace_)
-    trace_ = backtraces_.take(*task.process->image, regs_,
-                              probe.no_return ? Backtraces::At::middle : Backtraces::At::entry,
-                              services_.options.frames);
+  entered.trace = take_trace(*task.process->image, trace_,
+                             probe.no_return ? Backtraces::At::middle : Backtraces::At::entry);
   const decode::CallDecoder& decoder = *probe.decoder;
   if (decoder.needs_vector_registers()) entered.vectors = tracee::vector_registers(task.id.tid);
   if (entered.unseen == nullptr) {
@@ -217,6 +216,14 @@ decode::CallDecoder::Entered CallTracer::decode_entry(Entered& entered) {
   name_descriptors(decoded.arguments);
   for (decode::Value& value : decoded.before) name_descriptors(value);
   return decoded;
+}
+
+// Once for all that is entered at one stop.
+const unwind::Backtrace* CallTracer::take_trace(Image& image, std::optional<unwind::Backtrace>& taken,
+                                                Backtraces::At at) {
+  if (services_.options.frames == 0 || services_.options.summary) return nullptr;
+  if (!taken) taken = backtraces_.take(image, regs_, at, services_.options.frames);
+  return &*taken;
 }
 
 bool CallTracer::shows_descriptors(const decode::CallDecoder& decoder) const {
@@ -255,7 +262,8 @@ void CallTracer::report_entry(Entered& entered) {
   record.arguments = std::move(decoded.arguments);
   record.more_at_return = decoded.more_at_return;
   if (entered.unseen != nullptr) record.unseen_return = *entered.unseen;
-  if (trace_) record.frames = backtraces_.describe(*entered.task->process->image, *trace_);
+  if (entered.trace != nullptr)
+    record.frames = backtraces_.describe(*entered.task->process->image, *entered.trace);
   services_.reporter.take(who_, now_, std::move(record));
 }
 

@@ -38,6 +38,7 @@ class CallTracer {
     std::optional<decode::CallDecoder::Entered> decoded;  // already, because it needed the thread stopped
     std::optional<arch::VectorRegs> vectors;
     Task* task = nullptr;
+    const unwind::Backtrace* trace = nullptr;  // one of the tracer's own
   };
   struct Returned {
     event::Frame frame;
@@ -59,6 +60,8 @@ class CallTracer {
   void capture_entry(const Task& task, std::span<const Owner> owners);
   std::span<const std::byte> stack_arguments(size_t size);
   decode::CallDecoder::Entered decode_entry(Entered& entered);
+  const unwind::Backtrace* take_trace(Image& image, std::optional<unwind::Backtrace>& taken,
+                                      Backtraces::At at);
   // -y: what lies behind each descriptor, asked for while the thread is stopped.
   bool shows_descriptors(const decode::CallDecoder& decoder) const;
   void name_descriptors(std::vector<decode::Argument>& arguments) const;
@@ -83,7 +86,7 @@ class CallTracer {
   std::vector<Owner> calls_;  // of a site that has other owners too
   std::vector<std::byte> stack_;
   Backtraces backtraces_;
-  std::optional<unwind::Backtrace> trace_;  // of the calls that are entered here
+  std::optional<unwind::Backtrace> trace_, instant_trace_;  // of what is entered here
   uint64_t next_call_ = 1;
 };
 

@@ -44,6 +44,7 @@ void CallTracer::observe_instants(Task& task, const mech::BreakpointSite& site) 
                     &task};
     entered.decoded.emplace();
     entered.decoded->arguments = probe.operands->read(regs_, live, vectors ? &*vectors : nullptr);
+    entered.trace = take_trace(*task.process->image, instant_trace_, Backtraces::At::instant);
     if (probe.role == plan::PairRole::begin) begin_pair(task, entered);
     entered_.push_back(std::move(entered));
   }

@@ -247,6 +247,7 @@ void TextSink::Impl::operator()(const decode::CallEntered& call) {
   append_arguments(call.arguments, begun.rendered);
   if (call.label->instant) {
     out += ")\n";
+    append_frames(call.frames);
     return;
   }
   if (call.unseen_return) {

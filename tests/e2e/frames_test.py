@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import harness
+from object_life_test import Host, attached
 
 FRAME = re.compile(r" > (\S+?)\((.*?)\+0x([0-9a-f]+)\) \[0x([0-9a-f]+)\]$")
 EXIT = "+++ exited (status 0) +++"
@@ -216,6 +217,27 @@ class Lines(unittest.TestCase):
             lines = harness.read_text(output).splitlines()
         self.assertRegex(lines[0], r"getc\(.* <unfinished \.\.\.>$")
         self.assertEqual(Frame(lines[1]).symbol, "main", lines)
+
+    def test_code_made_at_run_time_is_an_address_and_the_end(self):
+        with Host() as host:
+            number = host.open(harness.target("libplugin_a.so"))
+            with attached(host, "-w", "9", "-x", "plugin_work") as box:
+                host.work(number, 1000, verb="jit")
+            host.quit()
+        calls = calls_of(box.result.lines)
+        self.assertTrue(calls)
+        for line, frames in calls:
+            self.assertRegex(line, r"plugin_work@libplugin_a\.so\(\d+\) += \?$")
+            self.assertEqual(len(frames), 1, frames)
+            self.assertRegex(frames[0].line, r"^ > \? \[0x[0-9a-f]+\]$")
+
+    def test_an_sdt_probe_has_the_function_that_it_is_in(self):
+        result = harness.run(["-w", "9", "-x", "sdt:marks:point", "--", harness.target("marks")], stdin="work 2\n")
+        calls = [call for call in calls_of(result.lines) if call[0].startswith("sdt:")]
+        self.assertEqual([line for line, _ in calls], ["sdt:marks:point(0)", "sdt:marks:point(1)"], result)
+        for _, frames in calls:
+            self.assertEqual(frames[0].object, "marks", frames)
+            self.assertEqual(frames[-1].symbol, "_start", frames)
 
     def test_a_part_of_a_function_has_the_callers_of_the_function(self):
         result = harness.run(["-w", "3", "-x", "plugin_work.cold", "-x", "plugin_work", "--", harness.target("loads"), "3",

@@ -76,6 +76,15 @@ TEST_F(TextFrames, OfCallsThatAreOpenAtTheEnd) {
             "\n");
 }
 
+TEST_F(TextFrames, OfInstants) {
+  decode::ProbeLabel moment = f;
+  moment.instant = true;
+  EXPECT_EQ(print({enter(moment, 1, {main_})}, narrow()),
+            "f()\n"
+            " > prog(main+0x20) [0x401020]\n"
+            "\n");
+}
+
 TEST_F(TextFrames, SayWhatIsNotKnown) {
   EXPECT_EQ(
       print({enter(f, 1, {{{0x401020}, "prog", "", 0x1020, ""}, {{0x1234}, "", "", 0, ""}}),

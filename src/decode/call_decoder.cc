@@ -17,7 +17,7 @@ using proto::Type;
 bool has_failed(const Value& value) {
   if (value.kind == Value::Kind::nil) return true;
   bool number = value.kind == Value::Kind::integer || value.kind == Value::Kind::address ||
-                value.kind == Value::Kind::unreadable;
+                value.kind == Value::Kind::unreadable || value.kind == Value::Kind::enumeration;
   uint64_t minus_one = value.size >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * value.size)) - 1;
   return number && (value.raw & minus_one) == minus_one;
 }
@@ -97,7 +97,8 @@ struct CallDecoder::Impl {
     // getc and its kin return an int that holds a character or -1.
     if (value.kind == Value::Kind::character && static_cast<uint32_t>(exit.raw.rax) == ~uint32_t{0})
       value.is_eof = true;
-    if (type.kind != Type::Kind::error || !error || !has_failed(value)) return value;
+    // An errno of 0 was set by the caller, to tell a -1 that is a value from one that is a failure.
+    if (type.kind != Type::Kind::error || error.value_or(0) == 0 || !has_failed(value)) return value;
     Value failure;
     failure.kind = Value::Kind::error_result;
     failure.raw = static_cast<uint64_t>(*error);
@@ -119,8 +120,9 @@ const agent::CapturePlan& CallDecoder::at_entry() const {
 const agent::CapturePlan& CallDecoder::at_return() const {
   return impl_->at_return;
 }
+// A result such as strncpy's, `string[arg3]`, depends on what the entry was, too.
 bool CallDecoder::all_at_entry() const {
-  return impl_->all_at_entry();
+  return impl_->all_at_entry() && !(impl_->layout && impl_->layout->result_refers);
 }
 bool CallDecoder::needs_vector_registers() const {
   return impl_->layout && impl_->layout->vectors;

@@ -58,6 +58,13 @@ bool holds_descriptor(const Type& type, unsigned depth = 8) {
                      [depth](const proto::Member& m) { return holds_descriptor(*m.type, depth - 1); });
 }
 
+bool refers_to_arguments(const Type& type) {
+  return type.length.kind == Length::Kind::argument || type.length.factor != 0 ||
+         (type.inner != nullptr && refers_to_arguments(*type.inner)) ||
+         std::any_of(type.members.begin(), type.members.end(),
+                     [](const proto::Member& member) { return refers_to_arguments(*member.type); });
+}
+
 class Planner {
  public:
   Planner(const Layout& layout, const Limits& limits) : layout_(layout), limits_(limits) {}
@@ -235,6 +242,7 @@ Layout::Layout(const proto::Prototype& prototype)
   result = complete;
   result_location = location_of_result(*result);
   vectors = result_location.uses_vectors();
+  result_refers = refers_to_arguments(*result);
   descriptors = holds_descriptor(*result);
   if (result_location.where == Location::Where::indirect) behind.take_hidden_pointer();
   for (const proto::Param& param : prototype.params) {

@@ -26,6 +26,7 @@ struct Layout {
   bool has_format = false;   // the last parameter types further arguments
   ArgumentAllocator behind;  // where those go on
   bool vectors = false;
+  bool result_refers = false;  // a length in the result's type is an argument's value
   bool descriptors = false;
 
   explicit Layout(const proto::Prototype& prototype);

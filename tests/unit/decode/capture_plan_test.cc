@@ -89,6 +89,18 @@ TEST(Plan, OfAGuessIsFourStrings) {
   EXPECT_TRUE(CallDecoder(nullptr, {}).all_at_entry());
 }
 
+TEST(Plan, AResultWhoseLengthIsAnArgumentNeedsTheEntry) {
+  auto all_at_entry = [](const char* text) {
+    return CallDecoder(std::make_shared<const proto::Prototype>(
+                           proto::parse_prototype(text, std::make_shared<const proto::TypeScope>())),
+                       {})
+        .all_at_entry();
+  };
+  EXPECT_TRUE(all_at_entry("string f(string[arg2], int)"));
+  EXPECT_FALSE(all_at_entry("string[arg2] f(string, int)"));
+  EXPECT_FALSE(all_at_entry("struct(long, buffer[arg1])* f(int)"));
+}
+
 // Remembers how far it was read.
 class CountingMemory : public Memory {
  public:

@@ -18,7 +18,7 @@ class ConfReader {
   ParsedFile read(std::string_view text) {
     unsigned number = 0;
     for (std::string_view line : split(text, '\n')) {
-      origin_ = fmt::format("{}:{}", file_, ++number);
+      origin_ = file_ + ':' + std::to_string(++number);
       try {
         read_line(line);
       } catch (const Error& error) {

@@ -20,21 +20,46 @@ std::optional<Lens> lens_of(std::string_view word) {
   return found == kLenses.end() ? std::nullopt : std::optional(found->second);
 }
 
-struct IntegerName {
-  unsigned size;
-  bool is_signed;
-};
-
-std::optional<IntegerName> integer_named(std::string_view word) {
-  static const std::map<std::string_view, IntegerName> kIntegers = {
-      {"short", {2, true}},    {"ushort", {2, false}}, {"int", {4, true}},        {"uint", {4, false}},
-      {"long", {8, true}},     {"ulong", {8, false}},  {"schar", {1, true}},      {"uchar", {1, false}},
-      {"int8", {1, true}},     {"uint8", {1, false}},  {"int16", {2, true}},      {"uint16", {2, false}},
-      {"int32", {4, true}},    {"uint32", {4, false}}, {"int64", {8, true}},      {"uint64", {8, false}},
-      {"longlong", {8, true}}, {"size", {8, false}},   {"ulonglong", {8, false}},
+// The types that are one word. Made once: most parameters of the large shipped files have one of these.
+TypeRef word_type(std::string_view word) {
+  static const std::map<std::string_view, TypeRef> kTypes = {
+      {"short", make_integer(2, true)},
+      {"ushort", make_integer(2, false)},
+      {"int", make_integer(4, true)},
+      {"uint", make_integer(4, false)},
+      {"long", make_integer(8, true)},
+      {"ulong", make_integer(8, false)},
+      {"schar", make_integer(1, true)},
+      {"uchar", make_integer(1, false)},
+      {"int8", make_integer(1, true)},
+      {"uint8", make_integer(1, false)},
+      {"int16", make_integer(2, true)},
+      {"uint16", make_integer(2, false)},
+      {"int32", make_integer(4, true)},
+      {"uint32", make_integer(4, false)},
+      {"int64", make_integer(8, true)},
+      {"uint64", make_integer(8, false)},
+      {"longlong", make_integer(8, true)},
+      {"ulonglong", make_integer(8, false)},
+      {"size", make_integer(8, false)},
+      {"void", make_void()},
+      {"char", make_character()},
+      {"float", make_float(4)},
+      {"double", make_float(8)},
+      {"longdouble", make_float(16)},
+      {"addr", make_address()},
+      {"file", make_address()},
+      {"fd", make_descriptor()},
+      {"oct", with_lens(make_integer(4, false), Lens::octal)},
+      {"octal", with_lens(make_integer(4, false), Lens::octal)},
   };
-  auto found = kIntegers.find(word);
-  return found == kIntegers.end() ? std::nullopt : std::optional(found->second);
+  auto found = kTypes.find(word);
+  return found == kTypes.end() ? nullptr : found->second;
+}
+
+TypeRef plain_string() {
+  static const TypeRef kString = make_string(make_character(), {});
+  return kString;
 }
 
 bool is_character_type(const Type& type) {
@@ -132,19 +157,10 @@ TypeRef Grammar::base() {
 }
 
 TypeRef Grammar::builtin(std::string_view word) {
-  auto simple = [this](TypeRef type) {
+  if (TypeRef known = word_type(word)) {
     take();
-    return type;
-  };
-  if (auto integer = integer_named(word)) return simple(make_integer(integer->size, integer->is_signed));
-  if (word == "void") return simple(make_void());
-  if (word == "char") return simple(make_character());
-  if (word == "float") return simple(make_float(4));
-  if (word == "double") return simple(make_float(8));
-  if (word == "longdouble") return simple(make_float(16));
-  if (word == "addr" || word == "file") return simple(make_address());
-  if (word == "fd") return simple(make_descriptor());
-  if (word == "oct" || word == "octal") return simple(with_lens(make_integer(4, false), Lens::octal));
+    return known;
+  }
   if (word == "errno") return error();
   if (word == "array") return array();
   if (word == "struct") return structure();
@@ -203,6 +219,7 @@ TypeRef Grammar::structure() {
 }
 
 TypeRef Grammar::string_of(Type::Kind kind, Length length) const {
+  if (kind == Type::Kind::string && length == Length{}) return plain_string();
   return kind == Type::Kind::format ? make_format(make_character(), length)
                                     : make_string(make_character(), length);
 }

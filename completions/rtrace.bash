@@ -62,7 +62,7 @@ _rtrace() {
   esac
 
   if [[ $current == -* ]]; then
-    local options='-a -A -b -c -C -D -e -f -F -g -h -i -l -L -n -o -p -q -qq -r -s -t -tt -ttt -T -u -V -w -x -y
+    local options='-a -A -b -c -C -D -e -f -F -g -h -i -l -L -n -o -p -q -qq -r -s -S -t -tt -ttt -T -u -V -w -x -y
       --align=
       --append
       --array-limit=
@@ -91,6 +91,7 @@ _rtrace() {
       --return-address
       --string-limit=
       --summary-only
+      --syscalls
       --time=
       --trust-seccomp
       --user=

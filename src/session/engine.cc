@@ -78,7 +78,8 @@ Engine::Engine(const Options& options, Shared& shared, const EngineWiring& wirin
       ledger_(shared.patches),
       registry_(options, reporter_),
       services_{options_, reporter_, registry_, cache_, ledger_},
-      calls_(services_) {}
+      calls_(services_),
+      syscalls_(services_) {}
 
 bool Engine::should_end() const {
   return shared_.detach_requested != 0 || reporter_.reader_gone() || getppid() != wiring_.front_end;
@@ -240,6 +241,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const bool observed =
       !task.process->silent && !task.muted && !replayed && (site.return_site || !site.probes.empty());
   task.rewound.reset();
+  syscalls_.settle(task);
   const NeedStopped need_stopped = stop_here(task, regs);
   if (observed) calls_.observe(task, site, regs, need_stopped);
   if (!task.process->launching)
@@ -274,6 +276,7 @@ void Engine::deliver(Task& task, int signal) {
     }
   }
   task.rewound.reset();
+  syscalls_.settle(task);
   if (const auto mask = tracee::signal_mask(tid)) task.trap_blocked = trap_blocked_in(*mask);
   if (!task.process->silent && !task.muted && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
@@ -285,6 +288,7 @@ void Engine::on(Task& task, tracee::SignalDelivery stop) {
 }
 
 void Engine::on(Task& task, tracee::GroupStop) {
+  syscalls_.settle(task);
   task.listening = true;
   task.interrupted = false;
   (void)tracee::listen(task.id.tid);
@@ -311,6 +315,7 @@ void Engine::ended(Task& task, End end) {
   Process& process = *task.process;
   const bool process_ended = task.id.tid == process.pid;
   (void)tracee::consume(task.id.tid, tracee::Block::no);
+  if (!process.silent) syscalls_.abandon(task);
   if (!process.silent) calls_.abandon_all(task);
   if (process_ended && !process.silent && !process.launching) reporter_.take(task.id, timestamp(), end);
   remove_task(task);

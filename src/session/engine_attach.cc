@@ -64,6 +64,7 @@ bool Engine::attach(pid_t pid) {
   let_forks_finish(process);
   seize_borrowers(process);
   arm_attached(process);
+  if (options_.syscalls) begin_syscalls(process);
   remember(process.image->objects());
   process.attached = true;
   announce(process);
@@ -111,12 +112,14 @@ bool Engine::hold(pid_t tid) {
     const auto stop = tracee::classify(event->status);
     const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);
     if (!group_stop && !std::holds_alternative<tracee::Interrupted>(stop)) {
-      task.interrupted = false;
+      // The exit of a system call may be all that shows of our interrupt.
+      task.interrupted = std::holds_alternative<tracee::SyscallStop>(stop);
       handle(*event);
       continue;
     }
     task.interrupted = false;
     task.listening = group_stop;
+    SyscallTracer::goes_on(task);
     auto regs = tracee::registers(tid);
     if (!regs) return false;
     task.rewound = tracee::rewind_interrupted_syscall(*regs);
@@ -129,6 +132,10 @@ bool Engine::hold(pid_t tid) {
 void Engine::let_run(Task& task) {
   const pid_t tid = task.id.tid;
   const bool was_ours = std::exchange(task.interrupted, false);
+  if (was_ours)
+    SyscallTracer::goes_on(task);
+  else
+    syscalls_.settle(task);
   task.listening = false;
   Image* image = task.process->image.get();
   if (was_ours && image != nullptr && image->unfinished() && !tracee::forbids_calls(tid)) {
@@ -164,7 +171,7 @@ void Engine::arm_attached(Process& process) {
   if (!held) return;
   Task& task = *tasks_.at(*held);
   if (!task.listening) {
-    (void)tracee::resume(*held);
+    go_on(task, 0);
     return;
   }
   // A stopped process stays stopped: the thread re-enters the group-stop at our next interrupt

@@ -12,6 +12,7 @@
 #include "engine.h"
 #include "rtrace/tracee/stop.h"
 #include "rtrace/tracee/wait_queue.h"
+#include "syscalls.h"
 
 namespace rtrace::session {
 
@@ -44,6 +45,9 @@ class Engine {
   void deliver(Task& task, int signal);
   bool leave_copy(Task& task, Image& image, arch::Regs& regs, int signal);
   void go_on(Task& task, int signal);
+  bool shows_syscalls(const Task& task) const;
+  static void let_kernel_restart(pid_t tid);
+  void watch_handlers(Task& task, const arch::Regs& regs);
   NeedStopped stop_here(Task& task, const arch::Regs& at);
 
   // --- engine_tasks.cc: tasks and processes come and go
@@ -73,6 +77,7 @@ class Engine {
 
   // --- engine_seize.cc
   int seize_all(Process& process);
+  void begin_syscalls(const Process& process);
   void let_forks_finish(Process& process);
   bool lends_memory(pid_t tid) const;
   void seize_borrowers(Process& process);
@@ -117,6 +122,7 @@ class Engine {
   ProbeRegistry registry_;
   Services services_;
   CallTracer calls_;
+  SyscallTracer syscalls_;
   tracee::WaitQueue queue_;
   std::map<pid_t, std::unique_ptr<Process>> processes_;
   std::unordered_map<pid_t, std::unique_ptr<Task>> tasks_;

@@ -114,6 +114,7 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
     std::visit([&](auto what) { on(task, what); }, stop);
     return false;
   }
+  if (std::holds_alternative<tracee::SyscallStop>(stop)) let_kernel_restart(event.tid);
   (void)tracee::resume(event.tid);
   return false;
 }

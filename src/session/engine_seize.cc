@@ -65,6 +65,14 @@ void Engine::let_forks_finish(Process& process) {
   }
 }
 
+// A thread stops at its system calls only when it was resumed so.
+void Engine::begin_syscalls(const Process& process) {
+  for (auto& [tid, task] : tasks_) {
+    if (task->process != &process || task->listening) continue;
+    if (tracee::interrupt(tid) == tracee::Alive::yes) task->interrupted = true;
+  }
+}
+
 // A thread that waits for a vfork child.
 bool Engine::lends_memory(pid_t tid) const {
   const auto children = tracee::read_children(tid);

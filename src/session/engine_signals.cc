@@ -48,25 +48,47 @@ bool Engine::leave_copy(Task& task, Image& image, arch::Regs& regs, int signal) 
 }
 
 void Engine::go_on(Task& task, int signal) {
-  if (task.replays.awaiting())
+  if (task.replays.awaiting() || shows_syscalls(task))
     (void)tracee::resume_to_syscall(task.id.tid, signal);
   else
     (void)tracee::resume(task.id.tid, signal);
 }
 
-// Only threads whose handler may still return to a copy's site stop here.
+bool Engine::shows_syscalls(const Task& task) const {
+  const Process& process = *task.process;
+  return options_.syscalls && !process.silent && !process.launching && process.image != nullptr;
+}
+
+// Threads whose handler may still return to a copy's site.
+void Engine::watch_handlers(Task& task, const arch::Regs& regs) {
+  const Image* image = task.process->image.get();
+  if (image == nullptr || regs.raw.orig_rax != SYS_rt_sigreturn) return task.replays.unwound_to(regs.sp());
+  const Memory& memory = task.process->image->space().memory();
+  const auto pc = memory.read_value<uint64_t>(regs.sp() + kSavedPc);
+  const auto sp = memory.read_value<uint64_t>(regs.sp() + kSavedSp);
+  if (pc && sp) task.replays.handler_returns(VirtAddr{*pc}, VirtAddr{*sp});
+}
+
+// An EINTR at the exit of a call that our interrupt has ended: this stop may be the only one that it makes.
+void Engine::let_kernel_restart(pid_t tid) {
+  auto regs = tracee::registers(tid);
+  if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
+}
+
 void Engine::on(Task& task, tracee::SyscallStop) {
-  const auto regs = tracee::registers(task.id.tid);
-  Image* image = task.process->image.get();
-  if (regs && image != nullptr && regs->raw.orig_rax == SYS_rt_sigreturn) {
-    const Memory& memory = image->space().memory();
-    const auto pc = memory.read_value<uint64_t>(regs->sp() + kSavedPc);
-    const auto sp = memory.read_value<uint64_t>(regs->sp() + kSavedSp);
-    if (pc && sp) task.replays.handler_returns(VirtAddr{*pc}, VirtAddr{*sp});
-  } else if (regs) {
-    task.replays.unwound_to(regs->sp());
+  const pid_t tid = task.id.tid;
+  const auto regs = tracee::registers(tid);
+  if (regs && task.replays.awaiting()) watch_handlers(task, *regs);
+  const bool shown = regs && shows_syscalls(task);
+  if (shown) {
+    // Nothing of it must be left if we die: a signal would end a call that waits.
+    (void)tracee::consume(tid, tracee::Block::no);
+    queue_.forget(tid);
+    if (const auto info = tracee::syscall_info(tid)) syscalls_.observe(task, *info, *regs);
+    if (task.interrupted) let_kernel_restart(tid);
   }
   go_on(task, 0);
+  if (shown) syscalls_.report(task);
 }
 
 }  // namespace rtrace::session

@@ -127,8 +127,7 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
   process.silent = shared;
   process.image = shared ? image : image->clone_for(child);
   process.trap = trap_of_orphan(child, image.get());
-  add_task(child, process);
-  (void)tracee::resume(child);
+  go_on(add_task(child, process), 0);
 }
 
 // clone(2), clone3(2): whether the child runs in the parent's memory. nullopt where the parent died.
@@ -208,7 +207,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
     task.open_calls = parent.open_calls;
     task.open_pairs = parent.open_pairs;
   }
-  (void)tracee::resume(child);
+  go_on(task, 0);
 }
 
 void Engine::on(Task& task, tracee::Exec) {
@@ -225,8 +224,11 @@ void Engine::on(Task& task, tracee::Exec) {
   }
   // Whoever called exec has the process's tid now; all other threads are gone, and their calls with them.
   std::vector<pid_t> others;
+  const auto execer = former ? tasks_.find(static_cast<pid_t>(*former)) : tasks_.end();
+  const auto execve = SyscallTracer::take_exec(execer != tasks_.end() ? *execer->second : task);
   for (auto& [tid, other] : tasks_) {
     if (other->process != &process) continue;
+    syscalls_.abandon(*other);
     calls_.abandon_all(*other);
     if (tid != pid) others.push_back(tid);
   }
@@ -237,6 +239,7 @@ void Engine::on(Task& task, tracee::Exec) {
   task.rewound.reset();
   task.tail_jump.reset();
   if (!process.launching) reporter_.take(task.id, timestamp(), decode::Executed{});
+  if (execve) syscalls_.executed(task, *execve);
   begin_image(task);
 }
 
@@ -258,11 +261,11 @@ void Engine::begin_image(Task& task) {
       return outside ? std::optional(pid) : std::nullopt;
     });
     remember(process.image->objects());
-    if (!ready_ && process.image->armed() > 0) tell_ready();
+    if (!ready_ && (options_.syscalls || process.image->armed() > 0)) tell_ready();
   } catch (const Error& error) {
     reporter_.say(fmt::format("process {} ({}) runs on untraced: {}", pid, process.name, error.what()));
   }
-  (void)tracee::resume(pid);
+  go_on(task, 0);
 }
 
 }  // namespace rtrace::session

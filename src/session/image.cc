@@ -184,6 +184,8 @@ bool Image::watch_hook(VirtAddr hook, const NeedStopped& need_stopped) {
 void Image::begin(event::TraceeId who, const NeedStopped& need_stopped) {
   if (interpreter_.file == nullptr) {
     relocated_once_ = true;
+    // Nothing else asks for room there, and with it for the handler, which a system-call stop may need.
+    if (services_.options.syscalls) provide_room(objects_[0].range(), 1, need_stopped);
     arm({objects_[0]}, plan::Relocated::no, need_stopped);
     return;
   }

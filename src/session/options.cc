@@ -81,6 +81,7 @@ const std::vector<Row>& rows() {
        SET(d.filters.emplace_back(Kind::entry, v))},
       {{'L', "no-plt", "", kWhat, "no default -e @MAIN (also -g)"}, SET(d.options.default_calls = false)},
       {{'g', "", "", kWhat, ""}, SET(d.options.default_calls = false)},
+      {{'S', "syscalls", "", kWhat, "system calls too"}, SET(d.options.syscalls = true)},
       {{'b', "no-signals", "", kWhat, "no '--- SIG... ---' lines"}, SET(d.options.text.signals = false)},
       {{0, "explain", "", kWhat, "where each filter matched, how it is probed, what was declined, and why"},
        SET(d.options.explain = true)},
@@ -271,8 +272,8 @@ void settle(Draft& draft) {
     throw UsageError(fmt::format("-u {}: it goes with a command to run", options.user));
   for (const std::string& path : options.config)
     if (access(path.c_str(), R_OK) != 0) throw UsageError(fmt::format("-F {}: {}", path, strerror(errno)));
-  if (options.requests.all.empty() && options.quiet == 0 && !options.default_calls)
-    throw UsageError("-L without -e, -l or -x leaves nothing to trace; see rtrace --help");
+  if (options.requests.all.empty() && options.quiet == 0 && !options.default_calls && !options.syscalls)
+    throw UsageError("-L without -e, -l, -x or -S leaves nothing to trace; see rtrace --help");
   options.text.exits = options.quiet < 2;
   settle_pid_prefix(options);
 }

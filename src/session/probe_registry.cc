@@ -6,6 +6,7 @@ namespace rtrace::session {
 namespace {
 
 constexpr size_t kSamples = 8;
+constexpr const char* kSyscalls = "SYS";  // the object that prototypes of system calls are looked up under
 
 decode::ProbeLabel::Kind kind_of(plan::ProbeKind kind) {
   using Kind = decode::ProbeLabel::Kind;
@@ -103,6 +104,19 @@ Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& ob
   probe.label.id = probe.id;
   known = &probes_.emplace_back(std::move(probe));
   return *known;
+}
+
+Probe& ProbeRegistry::add_syscall(const std::string& name) {
+  Probe probe;
+  probe.id = static_cast<event::ProbeId>(probes_.size());
+  probe.label.id = probe.id;
+  probe.label.kind = decode::ProbeLabel::Kind::syscall;
+  probe.label.name = name;
+  probe.label.defined_in = kSyscalls;
+  const Prototypes::Known& prototype = prototypes_.of_syscall(name, kSyscalls);
+  probe.prototype = prototype.note;
+  probe.decoder = decoder_of(prototype);
+  return probes_.emplace_back(std::move(probe));
 }
 
 void ProbeRegistry::hit(Probe& probe) {

@@ -41,6 +41,8 @@ class ProbeRegistry {
   void read_ahead(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
   // The probe of a point that has been armed in a process with these objects.
   Probe& add(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
+  // The probe of a system call; there is one for each name.
+  Probe& add_syscall(const std::string& name);
   Probe& at(event::ProbeId id) { return probes_[static_cast<size_t>(id)]; }
 
   // What became of each request, over all processes.

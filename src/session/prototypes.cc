@@ -99,6 +99,16 @@ Prototypes::Callee Prototypes::callee_of(const plan::ProbePoint& point, const pl
   return {};
 }
 
+const Prototypes::Known& Prototypes::of_syscall(const std::string& name, const std::string& object) {
+  auto [known, fresh] = known_.try_emplace(name + "@" + object);
+  if (!fresh) return known->second;
+  proto::Diagnostics diagnostics;
+  Found found = catalogue_.find_specific(name, object, diagnostics);
+  report(diagnostics);
+  known->second = {found, found != nullptr ? found->origin : "none"};
+  return known->second;
+}
+
 const Prototypes::Known& Prototypes::find(const plan::ProbePoint& point, const plan::Objects& objects,
                                           ObjectCache& files) {
   const Callee callee = callee_of(point, objects);

@@ -26,6 +26,8 @@ class Prototypes {
     std::shared_ptr<const proto::Prototype> prototype;
     std::string note;
   };
+  // Of a system call: from files alone.
+  const Known& of_syscall(const std::string& name, const std::string& object);
   const Known& find(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
 
  private:

@@ -46,12 +46,28 @@ struct OpenPair {
   event::Timestamp entered;
 };
 
+// A system call that the thread is in.
+struct OpenSyscall {
+  const decode::ProbeLabel* label = nullptr;
+  const decode::CallDecoder* decoder = nullptr;
+  event::CallId call{};
+  unsigned depth = 0;
+  event::Timestamp entered;
+  uint64_t number = 0;
+  arch::Regs entry;  // as of a function with the same arguments
+  std::vector<decode::Value> before;
+  // It came back interrupted: what is said if a signal did it.
+  std::optional<decode::CallReturned> interrupted;
+  bool goes_on = false;  // we did it, and the kernel begins it again
+};
+
 struct Task {
   event::TraceeId id;
   Process* process = nullptr;
   event::CallStack stack;
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
   std::vector<OpenPair> open_pairs;
+  std::optional<OpenSyscall> syscall;
 
   bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow
   unsigned hits = 0;                           // the first few

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "rtrace/base/error.h"
@@ -54,6 +55,23 @@ int seize(pid_t tid) {
 bool suspend_seccomp(pid_t tid, bool suspended) {
   const long options = suspended ? kOptions | PTRACE_O_SUSPEND_SECCOMP : kOptions;
   return ptrace(PTRACE_SETOPTIONS, tid, nullptr, as_pointer(static_cast<uint64_t>(options))) == 0;
+}
+
+std::optional<SyscallInfo> syscall_info(pid_t tid) {
+  // <sys/ptrace.h> and <linux/ptrace.h> cannot both be included, and the C library's name for this differs.
+  __ptrace_syscall_info raw{};
+  if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, as_pointer(sizeof raw), &raw) <= 0) return std::nullopt;
+  SyscallInfo info;
+  info.architecture = raw.arch;
+  if (raw.op == PTRACE_SYSCALL_INFO_ENTRY) {
+    info.moment = SyscallInfo::Moment::entry;
+    info.number = raw.entry.nr;
+    std::copy_n(raw.entry.args, info.arguments.size(), info.arguments.begin());
+  } else if (raw.op == PTRACE_SYSCALL_INFO_EXIT) {
+    info.moment = SyscallInfo::Moment::exit;
+    info.result = raw.exit.rval;
+  }
+  return info;
 }
 
 Alive interrupt(pid_t tid) {

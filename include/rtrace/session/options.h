@@ -34,6 +34,7 @@ struct Options {
   bool descriptors = false;  // -y
   bool summary = false;      // -c
   bool follow = false;       // -f
+  bool syscalls = false;     // -S
   bool explain = false;
   bool trust_seccomp = false;
   bool ltrace_compat = false;

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -48,6 +49,17 @@ Alive set_signal_mask(pid_t tid, uint64_t mask);
 std::optional<arch::VectorRegs> vector_registers(pid_t tid);
 // The XSAVE area in its standard format (NT_X86_XSTATE).
 std::optional<std::vector<std::byte>> extended_state(pid_t tid);
+
+// PTRACE_GET_SYSCALL_INFO: what a system-call stop is about (Linux 5.3). Of any other stop: none.
+struct SyscallInfo {
+  enum class Moment : uint8_t { none, entry, exit };
+  Moment moment = Moment::none;
+  uint32_t architecture = 0;  // AUDIT_ARCH_*
+  uint64_t number = 0;        // of an entry
+  std::array<uint64_t, 6> arguments{};
+  int64_t result = 0;  // of an exit: -errno where it failed
+};
+std::optional<SyscallInfo> syscall_info(pid_t tid);
 
 // Waiting.
 enum class Block : bool { no, yes };

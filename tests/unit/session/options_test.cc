@@ -67,6 +67,7 @@ std::string canonical(const Options& options) {
   all.add("frames", options.frames, 0u);
   all.add("descriptors", options.descriptors, false);
   all.add("follow", options.follow, false);
+  all.add("syscalls", options.syscalls, false);
   all.add("explain", options.explain, false);
   all.add("default_calls", options.default_calls, true);
   all.add("quiet", options.quiet, 0u);
@@ -119,6 +120,8 @@ const std::vector<Row>& rows() {
       {"--attach=12 cmd", "pids=12 pid=1"},
       {"-f cmd", "follow=true"},
       {"--follow cmd", "follow=true"},
+      {"-S cmd", "syscalls=true"},
+      {"--syscalls cmd", "syscalls=true"},
       {"-u nobody cmd", "user=nobody"},
       {"--user=5:6 cmd", "user=5:6"},
       {"-F /dev/null:/ cmd", "config=/dev/null,/"},
@@ -266,7 +269,7 @@ TEST(Options, MistakesAreNamedWithAHint) {
       {"-D nothing cmd", "no such topic"},
       {"-F /nonexistent/file cmd", "-F /nonexistent/file: No such file or directory"},
       {"-u nobody -p 1", "-u nobody"},
-      {"-L cmd", "-L without -e, -l or -x"},
+      {"-L cmd", "-L without -e, -l, -x or -S leaves nothing to trace"},
   };
   for (const Row& row : mistakes) {
     const auto words = row.line.empty() ? std::vector<std::string>() : words_of(row.line);

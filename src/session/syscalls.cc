@@ -1,0 +1,204 @@
+#include "syscalls.h"
+
+#include <linux/audit.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "syscall_names.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr int64_t kLargestError = 4095;  // MAX_ERRNO of include/linux/err.h
+
+// Results that only tracers see, of calls that the kernel is about to begin again (include/linux/errno.h).
+struct Restart {
+  int number;
+  std::string_view text;
+};
+constexpr std::array<Restart, 4> kRestarts = {{
+    {512, "ERESTARTSYS (To be restarted if SA_RESTART is set)"},
+    {513, "ERESTARTNOINTR (To be restarted)"},
+    {514, "ERESTARTNOHAND (To be restarted if no handler)"},
+    {516, "ERESTART_RESTARTBLOCK (Interrupted by signal)"},
+}};
+
+const Restart* restart_of(int64_t result) {
+  const auto* found = std::find_if(kRestarts.begin(), kRestarts.end(),
+                                   [&](const Restart& restart) { return restart.number == -result; });
+  return found == kRestarts.end() ? nullptr : found;
+}
+
+bool is_error(int64_t result) {
+  return result < 0 && result >= -kLargestError;
+}
+
+std::string error_text(int number) {
+  const char* name = ::strerrorname_np(number);
+  const char* words = ::strerrordesc_np(number);
+  if (name == nullptr || words == nullptr) return fmt::format("errno {}", number);
+  return fmt::format("{} ({})", name, words);
+}
+
+// -1 and the error's name, for every call alike: the kernel knows no other way to fail.
+decode::Value error_value(int64_t result) {
+  decode::Value value;
+  value.kind = decode::Value::Kind::error_result;
+  decode::Value shown;  // `?`
+  const Restart* restart = restart_of(result);
+  if (restart == nullptr) {
+    shown.kind = decode::Value::Kind::integer;
+    shown.is_signed = true;
+    shown.raw = ~uint64_t{0};
+    value.raw = static_cast<uint64_t>(-result);
+  }
+  value.text = restart != nullptr ? std::string(restart->text) : error_text(static_cast<int>(-result));
+  value.members.push_back(std::move(shown));
+  return value;
+}
+
+// As a function with the same arguments would find them: the kernel takes the fourth in r10, for `syscall`
+// itself overwrites rcx (psABI, A.2.1).
+arch::Regs as_call(const arch::Regs& regs, const tracee::SyscallInfo& info) {
+  arch::Regs call = regs;
+  call.raw.rdi = info.arguments[0];
+  call.raw.rsi = info.arguments[1];
+  call.raw.rdx = info.arguments[2];
+  call.raw.rcx = info.arguments[3];
+  call.raw.r8 = info.arguments[4];
+  call.raw.r9 = info.arguments[5];
+  return call;
+}
+
+}  // namespace
+
+// A 32-bit call from 64-bit code (`int $0x80`) has numbers of its own.
+Probe& SyscallTracer::probe_of(uint64_t number, uint32_t architecture) {
+  const bool native = architecture == AUDIT_ARCH_X86_64;
+  const uint64_t key = native ? number : number | uint64_t{1} << 63;
+  auto [known, fresh] = probes_.try_emplace(key, nullptr);
+  if (fresh)
+    known->second =
+        &services_.registry.add_syscall(native ? syscall_name(number) : fmt::format("i386_{:#x}", number));
+  return *known->second;
+}
+
+void SyscallTracer::observe(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs) {
+  now_ = timestamp();
+  returned_.clear();
+  entered_.clear();
+  if (info.moment == tracee::SyscallInfo::Moment::entry) enter(task, info, regs);
+  if (info.moment == tracee::SyscallInfo::Moment::exit && task.syscall) leave(task, info.result, regs);
+}
+
+void SyscallTracer::enter(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs) {
+  // No signal was delivered since, for that settles it: nobody but us has interrupted it. Our interrupt need
+  // not show as a stop of its own; the call's exit takes its place (kernel/signal.c, ptrace_stop).
+  if (task.syscall && (task.syscall->goes_on || task.syscall->interrupted)) {
+    goes_on(task);
+    task.syscall->goes_on = false;
+    const bool same = info.number == task.syscall->number || info.number == SYS_restart_syscall;
+    if (same && regs.sp() == task.syscall->entry.sp()) return;
+  }
+  abandon(task);
+  Probe& probe = probe_of(info.number, info.architecture);
+  services_.registry.hit(probe);
+  const Memory& memory = task.process->image->space().memory();
+  OpenSyscall open;
+  open.label = &probe.label;
+  open.decoder = probe.decoder;
+  open.call = static_cast<event::CallId>(next_call_++);
+  open.depth = static_cast<unsigned>(task.stack.depth());
+  open.entered = now_;
+  open.number = info.number;
+  open.entry = as_call(regs, info);
+  auto decoded = probe.decoder->enter(open.entry, memory);
+  open.before = std::move(decoded.before);
+  arch::Regs program = regs;
+  (void)task.process->image->space().to_program(program);
+  decode::CallEntered record;
+  record.label = open.label;
+  record.call = open.call;
+  record.depth = open.depth;
+  record.return_address = program.pc();
+  record.arguments = std::move(decoded.arguments);
+  record.more_at_return = decoded.more_at_return;
+  entered_.push_back(std::move(record));
+  task.syscall = std::move(open);
+}
+
+void SyscallTracer::leave(Task& task, int64_t result, const arch::Regs& regs) {
+  OpenSyscall& open = *task.syscall;
+  const Memory& memory = task.process->image->space().memory();
+  decode::Carried carried;
+  carried.before = &open.before;
+  arch::Regs exit = regs;
+  exit.raw.rax = static_cast<uint64_t>(is_error(result) ? -1 : result);
+  auto decoded = open.decoder->leave(open.entry, exit, memory, {}, carried);
+  decode::CallReturned record;
+  record.label = open.label;
+  record.call = open.call;
+  record.depth = open.depth;
+  record.duration = record.self = now_.monotonic - open.entered.monotonic;
+  record.arguments = std::move(decoded.arguments);
+  record.result = is_error(result) ? error_value(result) : std::move(decoded.result);
+  if (is_error(result) && restart_of(result) == nullptr) record.error = static_cast<int>(-result);
+  if (result == -EINTR || restart_of(result) != nullptr) {
+    open.interrupted = std::move(record);
+    return;
+  }
+  returned_.push_back(std::move(record));
+  task.syscall.reset();
+}
+
+void SyscallTracer::report(Task& task) {
+  for (auto& record : returned_) services_.reporter.take(task.id, now_, std::move(record));
+  for (auto& record : entered_) services_.reporter.take(task.id, now_, std::move(record));
+  returned_.clear();
+  entered_.clear();
+}
+
+void SyscallTracer::settle(Task& task) {
+  if (!task.syscall || !task.syscall->interrupted) return;
+  services_.reporter.take(task.id, timestamp(), std::move(*task.syscall->interrupted));
+  task.syscall.reset();
+}
+
+void SyscallTracer::goes_on(Task& task) {
+  if (!task.syscall || !task.syscall->interrupted) return;
+  task.syscall->interrupted.reset();
+  task.syscall->goes_on = true;
+}
+
+std::optional<OpenSyscall> SyscallTracer::take_exec(Task& task) {
+  const bool executes =
+      task.syscall && (task.syscall->number == SYS_execve || task.syscall->number == SYS_execveat);
+  return executes ? std::exchange(task.syscall, std::nullopt) : std::nullopt;
+}
+
+void SyscallTracer::executed(Task& task, const OpenSyscall& open) {
+  decode::CallReturned record;
+  record.label = open.label;
+  record.call = open.call;
+  record.depth = open.depth;
+  record.result.kind = decode::Value::Kind::integer;
+  const event::Timestamp now = timestamp();
+  record.duration = record.self = now.monotonic - open.entered.monotonic;
+  services_.reporter.take(task.id, now, std::move(record));
+}
+
+void SyscallTracer::abandon(Task& task) {
+  settle(task);
+  if (!task.syscall) return;
+  const event::Timestamp now = timestamp();
+  services_.reporter.take(task.id, now,
+                          decode::CallAbandoned{task.syscall->label, task.syscall->call, task.syscall->depth,
+                                                now.monotonic - task.syscall->entered.monotonic});
+  task.syscall.reset();
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,48 @@
+// System calls (-S): stops at their entries and exits become records.
+//
+// A call that our own interrupt ends is not over: the kernel begins it again, and it stays the one call that
+// it is for the program. Whether an interruption was ours or a signal's shows at the thread's next stop, so
+// that a result that says "interrupted" waits until then.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "rtrace/tracee/thread.h"
+#include "task.h"
+
+namespace rtrace::session {
+
+class SyscallTracer {
+ public:
+  explicit SyscallTracer(Services& services) : services_(services) {}
+
+  // The thread is stopped. What there is to say waits for report().
+  void observe(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs);
+  void report(Task& task);
+
+  // The thread's next stop was none of ours: an interrupted call has its result.
+  void settle(Task& task);
+  // It was: the call goes on.
+  static void goes_on(Task& task);
+  // execve(2) has succeeded in this thread: the call is over for it, and returns in the new program.
+  static std::optional<OpenSyscall> take_exec(Task& task);
+  void executed(Task& task, const OpenSyscall& open);
+  // The thread has ended.
+  void abandon(Task& task);
+
+ private:
+  Probe& probe_of(uint64_t number, uint32_t architecture);
+  void enter(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs);
+  void leave(Task& task, int64_t result, const arch::Regs& regs);
+
+  Services& services_;
+  std::unordered_map<uint64_t, Probe*> probes_;
+  std::vector<decode::CallReturned> returned_;
+  std::vector<decode::CallEntered> entered_;
+  event::Timestamp now_;
+  // Apart from the numbers of library calls.
+  uint64_t next_call_ = uint64_t{1} << 62;
+};
+
+}  // namespace rtrace::session

@@ -116,6 +116,13 @@ bool Engine::shares_memory_with_any(pid_t child) const {
 }
 
 void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
+  // A thread is known by its process, also where its parent's event is only late because we were slow.
+  for (const auto& [pid, process] : processes_) {
+    if (pid == child || !is_thread_of(child, *process)) continue;
+    add_task(child, *process).muted = options_.ltrace_compat && !options_.follow;
+    (void)tracee::resume(child);
+    return;
+  }
   const bool same_program = image != nullptr && image->is_of(child);
   const bool shared = shares_memory_with_any(child);
   if (!shared && (!options_.follow || !same_program)) {
@@ -153,8 +160,9 @@ void Engine::on(Task& task, tracee::NewTask stop) {
   // vfork(2) by clone shows as a vfork event, and by clone3 too: the flags are asked only of what shows as
   // clone or fork.
   const auto shares = child ? shares_memory(task, stop.kind) : std::nullopt;
-  if (child && shares) {
-    const auto tid = static_cast<pid_t>(*child);
+  const auto tid = static_cast<pid_t>(child.value_or(0));
+  // What has begun as an orphan is told of too late.
+  if (child && shares && !tasks_.contains(tid)) {
     Birth& birth = births_[tid];
     birth.parent = task.id.tid;
     birth.kind = stop.kind;

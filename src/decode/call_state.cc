@@ -14,19 +14,48 @@ using proto::Type;
 // The return address lies at rsp when the first instruction runs; the arguments begin behind it
 // (psABI 3.2.2).
 constexpr uint64_t kReturnAddress = 8;
+constexpr size_t kEightbyte = 8;
+
+// One piece's bytes, 8 for each of its eightbytes; fewer where the register is not known.
+template <typename IntegerRegister>
+size_t copy_piece(const Location::Piece& piece, IntegerRegister integer, const arch::VectorRegs* vectors,
+                  std::span<std::byte> out) {
+  std::array<std::byte, kWidestRegister> bytes{};
+  size_t known = kEightbyte * piece.eightbytes;
+  if (piece.sse) {
+    if (vectors == nullptr) return 0;
+    const auto& low = vectors->xmm[piece.index];
+    std::copy(low.begin(), low.end(), bytes.begin());
+    const auto& high = vectors->upper[piece.index];
+    std::copy(high.begin(), high.end(), bytes.begin() + low.size());
+    if (!vectors->has_upper) known = std::min(known, low.size());
+  } else if (!piece.is_padding) {
+    const uint64_t word = integer(piece.index);
+    std::memcpy(bytes.data(), &word, sizeof word);
+  }
+  known = std::min(known, out.size());
+  std::copy_n(bytes.begin(), known, out.begin());
+  return known;
+}
+
+// A short span where a register is not known: what lies in it is unreadable, never wrong.
+template <typename IntegerRegister>
+std::span<const std::byte> copy_pieces(const Location& location, IntegerRegister integer,
+                                       const arch::VectorRegs* vectors, std::span<std::byte> storage) {
+  size_t at = 0;
+  for (size_t i = 0; i < location.count; ++i) {
+    const size_t got = copy_piece(location.pieces[i], integer, vectors, storage.subspan(at));
+    at += got;
+    if (got < kEightbyte * location.pieces[i].eightbytes) break;
+  }
+  return storage.first(std::min<size_t>(location.size, at));
+}
 
 }  // namespace
 
-// A short span where a register is not known: what lies in it is unreadable, never wrong.
 std::span<const std::byte> CallState::from_registers(const Location& location, Storage& storage) const {
-  for (size_t i = 0; i < location.count; ++i) {
-    const Location::Piece piece = location.pieces[i];
-    if (piece.sse && entry_vectors_ == nullptr) return std::span(storage).first(8 * i);
-    uint64_t word = piece.sse ? 0 : entry_.integer_argument(piece.index);
-    if (piece.sse) std::memcpy(&word, entry_vectors_->xmm[piece.index].data(), sizeof word);
-    std::memcpy(storage.data() + 8 * i, &word, sizeof word);
-  }
-  return std::span(storage).first(std::min<size_t>(location.size, 8 * size_t{location.count}));
+  return copy_pieces(
+      location, [this](unsigned index) { return entry_.integer_argument(index); }, entry_vectors_, storage);
 }
 
 Place CallState::argument_place(const Location& location, Storage& storage) const {
@@ -49,22 +78,19 @@ Place CallState::result_place(Storage& storage) const {
       return {{}, {exit_->raw.rax}};
     case Location::Where::x87:
       if (exit_vectors_ == nullptr) return {};
-      return {exit_vectors_->st[0], {}};
+      std::memcpy(storage.data(), exit_vectors_->st.data(), storage.size());
+      return {std::span(storage).first(std::min<size_t>(location.size, storage.size())), {}};
     case Location::Where::registers:
       break;
   }
-  for (size_t i = 0; i < location.count; ++i) {
-    const Location::Piece piece = location.pieces[i];
-    if (piece.sse && exit_vectors_ == nullptr) return {std::span(storage).first(8 * i), {}};
-    uint64_t word = piece.index == 0 ? exit_->raw.rax : exit_->raw.rdx;
-    if (piece.sse) std::memcpy(&word, exit_vectors_->xmm[piece.index].data(), sizeof word);
-    std::memcpy(storage.data() + 8 * i, &word, sizeof word);
-  }
-  return {std::span(storage).first(std::min<size_t>(location.size, 8 * size_t{location.count})), {}};
+  return {copy_pieces(
+              location, [this](unsigned index) { return index == 0 ? exit_->raw.rax : exit_->raw.rdx; },
+              exit_vectors_, storage),
+          {}};
 }
 
 std::optional<int64_t> CallState::integer_at(const Type& type, Place place) const {
-  Storage storage;
+  std::array<std::byte, 16> storage{};
   auto load = [&](uint64_t size) -> std::span<const std::byte> {
     if (place.bytes.size() >= size) return place.bytes.first(size);
     auto out = std::span(storage).first(size);

@@ -26,7 +26,7 @@ class CallState : public LengthSource {
   // The types of arguments behind the named ones, which lengths may refer to.
   void set_further(std::span<const Location> locations) { further_ = locations; }
 
-  using Storage = std::array<std::byte, 16>;
+  using Storage = std::array<std::byte, kWidestRegister>;
   Place argument_place(const Location& location, Storage& storage) const;
   Place result_place(Storage& storage) const;
 

@@ -26,6 +26,7 @@ bool reaches_further(const Type& type, unsigned depth = 16) {
       return !type.in_place || type.length.kind != Length::Kind::fixed;
     case Type::Kind::format:
     case Type::Kind::buffer:
+    case Type::Kind::container:
       return true;
     case Type::Kind::named: {
       // One that is not defined yet may be by the time of a call.

@@ -11,14 +11,16 @@ namespace rtrace::decode {
 struct Location {
   enum class Where : uint8_t {
     nowhere,    // void, an empty struct
-    registers,  // `count` eightbytes, in `pieces`
+    registers,  // `count` pieces, one behind the other
     stack,      // `size` bytes at `stack_offset` behind the return address
-    x87,        // a long double result: st0
+    x87,        // a long double result: st0; with count 2 a complex one: st0 and st1
     indirect,   // a result of class MEMORY: at the address in rax
   };
   struct Piece {
     bool sse = false;
-    uint8_t index = 0;  // of an argument: rdi.. or xmm0..; of a result: rax, rdx or xmm0, xmm1
+    uint8_t index = 0;        // of an argument: rdi.. or xmm0..; of a result: rax, rdx or xmm0, xmm1
+    uint8_t eightbytes = 1;   // more than one in a vector register
+    bool is_padding = false;  // eightbytes that hold nothing take no register
     bool operator==(const Piece&) const = default;
   };
   Where where = Where::nowhere;
@@ -34,6 +36,9 @@ struct Location {
            (where == Where::registers && (pieces[0].sse || (count == 2 && pieces[1].sse)));
   }
 };
+
+// The widest value in registers: a ymm register's.
+inline constexpr uint64_t kWidestRegister = 32;
 
 // Hands out registers and stack in the order of the parameters. Copied where a format's arguments go on from.
 class ArgumentAllocator {

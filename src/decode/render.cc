@@ -107,7 +107,25 @@ class Renderer {
 
   void hex(uint64_t number) { fmt::format_to(std::back_inserter(out_), "{:#x}", number); }
 
+  // __int128, where its upper half counts. fmt spells it in every radix.
+  void wide_number(const Value& value) {
+    __extension__ using Wide = unsigned __int128;
+    Wide bits = static_cast<Wide>(value.high) << 64 | value.raw;
+    const bool negative = value.is_signed && value.high >> 63 != 0;
+    auto out = std::back_inserter(out_);
+    if (value.radix == Value::Radix::hex) {
+      fmt::format_to(out, "{:#x}", bits);
+    } else if (value.radix == Value::Radix::octal) {
+      fmt::format_to(out, "0{:o}", bits);
+    } else {
+      if (negative) out_ += '-';
+      fmt::format_to(out, "{}", negative ? -bits : bits);
+    }
+  }
+
   void number(const Value& value) {
+    if (value.size == 16 && (value.high != 0 || (value.is_signed && static_cast<int64_t>(value.raw) < 0)))
+      return wide_number(value);
     uint64_t mask = value.size >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * value.size)) - 1;
     uint64_t bits = value.raw & mask;
     auto out = std::back_inserter(out_);

@@ -112,6 +112,22 @@ Value integral_value(const Type& type, uint64_t raw, Lens lens) {
   return value;
 }
 
+Value wide_integer_value(const Type& type, std::span<const std::byte> bytes, Lens lens) {
+  Value value;
+  value.kind = lens == Lens::boolean ? Value::Kind::boolean : Value::Kind::integer;
+  value.size = 16;
+  value.is_signed = type.is_signed;
+  value.raw = extend(bytes, 8, false);
+  value.high = extend(bytes.subspan(8), 8, false);
+  const uint64_t sign = type.is_signed && static_cast<int64_t>(value.raw) < 0 ? ~uint64_t{0} : 0;
+  // What fits into 64 bits is guessed at as if it were one of those.
+  value.radix = value.high == sign    ? radix_of(lens, static_cast<int64_t>(value.raw))
+                : lens == Lens::guess ? Value::Radix::hex
+                                      : radix_of(lens, 0);
+  if (value.kind == Value::Kind::boolean) value.raw |= value.high;
+  return value;
+}
+
 Value floating_value(std::span<const std::byte> bytes, uint64_t size, Lens lens) {
   Value value;
   if (bytes.size() < (size == 16 ? 10 : size)) return value;

@@ -98,6 +98,8 @@ Value ValueDecoder::decode_kind(const Type& type, Place place, Lens lens) {
       return buffer(type, place);
     case Type::Kind::error:
       return decode(*type.inner, place, lens);
+    case Type::Kind::container:
+      return container(type, place, lens);
     case Type::Kind::named: {
       TypeRef target = type.target.lock();
       return target ? decode(*target, place, lens) : unreadable();
@@ -116,6 +118,7 @@ Value ValueDecoder::integral(const Type& type, Place place, Lens lens) const {
   Scalar storage;
   auto bytes = load(place, type.size, storage);
   if (bytes.size() < type.size) return unreadable();
+  if (type.size == 16) return wide_integer_value(type, bytes, lens);
   return integral_value(type, extend(bytes, type.size, type.is_signed), lens);
 }
 

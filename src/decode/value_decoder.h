@@ -62,6 +62,8 @@ class ValueDecoder {
   Value narrow_string(VirtAddr address, uint64_t most) const;
   Value text_of(const proto::Type& type, std::span<const std::byte> bytes, uint64_t most) const;
   Value buffer(const proto::Type& type, Place place) const;
+  Value container(const proto::Type& type, Place place, proto::Lens lens);
+  Value text_at(const proto::Type& character, VirtAddr address, uint64_t count) const;
   std::optional<uint64_t> pointer_at(Place place) const;
   // The number of elements; nullopt where the length is unknown or negative. An unbounded one is UINT64_MAX.
   std::optional<uint64_t> count_of(const proto::Length& length) const;

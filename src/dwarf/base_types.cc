@@ -23,20 +23,10 @@ TypeRef bytes_of(uint64_t size) {
   return proto::make_array(proto::make_integer(1, false), {Length::Kind::fixed, false, size});
 }
 
-TypeRef character(uint64_t size) {
-  auto type = std::make_shared<proto::Type>(*proto::make_character());
-  type->size = type->align = size;
-  type->is_signed = size == 1;
-  return type;
-}
-
 TypeRef integer(uint64_t size, bool is_signed) {
-  if (size == 1 || size == 2 || size == 4 || size == 8)
+  if (size == 1 || size == 2 || size == 4 || size == 8 || size == 16)
     return proto::make_integer(static_cast<unsigned>(size), is_signed);
-  if (size != 16) return bytes_of(size);
-  // __int128: two eightbytes of class INTEGER, aligned to 16 where they lie in memory (psABI 3.1.2).
-  TypeRef half = proto::make_integer(8, false);
-  return proto::make_structure({{"low", half, 0}, {"high", half, 8}}, 16, 16);
+  return bytes_of(size);
 }
 
 TypeRef floating(uint64_t size) {
@@ -44,10 +34,9 @@ TypeRef floating(uint64_t size) {
   return bytes_of(size);
 }
 
-// Laid out and passed as a struct of two (psABI 3.2.3, "complex").
 TypeRef complex(uint64_t size) {
   TypeRef part = floating(size / 2);
-  return proto::make_structure({{"real", part, 0}, {"imaginary", part, part->size}}, size, part->align);
+  return part->kind == proto::Type::Kind::floating ? proto::make_complex(part) : bytes_of(size);
 }
 
 bool names_wide_characters(std::optional<Die> type) {
@@ -61,7 +50,22 @@ bool names_wide_characters(std::optional<Die> type) {
   return false;
 }
 
-std::string why_not_passed(const Die& bare, unsigned depth, unsigned& left);
+// What is left to look at, and what is known of how the unit was compiled.
+struct Search {
+  unsigned left = kMaxEntries;
+  bool has_avx = false;
+};
+
+std::string why_not_passed(const Die& bare, unsigned depth, Search& search);
+
+// Registers of 32 bytes are used only where the compiler may use AVX; else such values lie in memory.
+std::string why_vector_not_passed(const Die& vector, const Search& search) {
+  const uint64_t size = vector_size(vector);
+  if (size == 32 && !search.has_avx)
+    return "vectors of 32 bytes travel in registers with -mavx only, and the debug info does not say so";
+  if (size != 8 && size != 16 && size != 32) return fmt::format("vectors of {} bytes cannot be shown", size);
+  return {};
+}
 
 std::string why_base_not_passed(const Die& type) {
   const uint64_t encoding = constant(type, DW_AT_encoding).value_or(0);
@@ -75,41 +79,41 @@ std::string why_base_not_passed(const Die& type) {
   return {};
 }
 
-std::string why_struct_not_passed(const Die& type, unsigned depth, unsigned& left) {
+std::string why_struct_not_passed(const Die& type, unsigned depth, Search& search) {
   // Compilers leave out classes whose virtual table or constructors they emit elsewhere.
   if (flag(type, DW_AT_declaration))
     return fmt::format("the debug info does not define {}, which is passed by value", name_of(type));
   if (constant(type, DW_AT_byte_size).value_or(0) > kLargestRegister) return {};
   std::string reason;
   for_each_child(type, [&](const Die& child) {
-    if (left == 0) {
+    if (search.left == 0) {
       reason = "a struct that is passed by value holds too much";
       return false;
     }
-    --left;
+    --search.left;
     unsigned tag = tag_of(child);
     if (tag == DW_TAG_member || tag == DW_TAG_inheritance)
       if (auto inner = bare_type(referred(child, DW_AT_type)))
-        reason = why_not_passed(*inner, depth + 1, left);
+        reason = why_not_passed(*inner, depth + 1, search);
     return reason.empty();
   });
   return reason;
 }
 
-std::string why_not_passed(const Die& bare, unsigned depth, unsigned& left) {
+std::string why_not_passed(const Die& bare, unsigned depth, Search& search) {
   if (depth == kMaxDepth) return "a struct nested too deeply is passed by value";
   switch (tag_of(bare)) {
     case DW_TAG_base_type:
       return why_base_not_passed(bare);
     case DW_TAG_array_type: {
-      if (flag(bare, DW_AT_GNU_vector)) return "values of vector types cannot be shown";
+      if (flag(bare, DW_AT_GNU_vector)) return why_vector_not_passed(bare, search);
       auto element = bare_type(referred(bare, DW_AT_type));
-      return element ? why_not_passed(*element, depth + 1, left) : std::string();
+      return element ? why_not_passed(*element, depth + 1, search) : std::string();
     }
     case DW_TAG_structure_type:
     case DW_TAG_class_type:
     case DW_TAG_union_type:
-      return why_struct_not_passed(bare, depth, left);
+      return why_struct_not_passed(bare, depth, search);
     default:
       return {};
   }
@@ -120,6 +124,20 @@ bool is_aggregate(unsigned tag) {
 }
 
 }  // namespace
+
+uint64_t vector_size(const Die& vector) {
+  if (auto size = constant(vector, DW_AT_byte_size)) return *size;
+  auto element = bare_type(referred(vector, DW_AT_type));
+  uint64_t count = 0;
+  for_each_child(vector, [&](const Die& child) {
+    if (auto upper = constant(child, DW_AT_upper_bound)) count = *upper + 1;
+    if (auto elements = constant(child, DW_AT_count)) count = *elements;
+    return false;
+  });
+  uint64_t size = 0;
+  const uint64_t of_one = element ? constant(*element, DW_AT_byte_size).value_or(0) : 0;
+  return __builtin_mul_overflow(count, of_one, &size) ? 0 : size;
+}
 
 TypeRef base_type(const Die& type) {
   const uint64_t size = constant(type, DW_AT_byte_size).value_or(0);
@@ -134,11 +152,12 @@ TypeRef base_type(const Die& type) {
     case DW_ATE_complex_float:
       return complex(size);
     case DW_ATE_signed_char:
-      return name == "char" ? character(1) : integer(size, true);
+      return name == "char" ? proto::make_character() : integer(size, true);
     case DW_ATE_unsigned_char:
-      return name == "char" ? character(1) : integer(size, false);
+      return name == "char" ? proto::make_character() : integer(size, false);
     case DW_ATE_UTF:
-      return size == 1 || size == 2 || size == 4 ? character(size) : bytes_of(size);
+      return size == 1 || size == 2 || size == 4 ? proto::make_character(static_cast<unsigned>(size))
+                                                 : bytes_of(size);
     case DW_ATE_signed:
     case DW_ATE_signed_fixed:
       return integer(size, true);
@@ -167,12 +186,15 @@ bool is_byte(const std::optional<Die>& type) {
          constant(*bare, DW_AT_byte_size) == uint64_t{1} && raw_text(*bare, DW_AT_name) != "char";
 }
 
-Passing passing_of(const std::optional<Die>& type) {
+Passing passing_of(const std::optional<Die>& type, const Die& unit) {
   auto bare = bare_type(type);
   if (!bare) return {};
   if (is_aggregate(tag_of(*bare)) && is_passed_by_reference(*bare)) return {true, {}};
-  unsigned left = kMaxEntries;
-  return {false, why_not_passed(*bare, 0, left)};
+  Search search;
+  const std::string_view producer = raw_text(unit, DW_AT_producer);
+  for (std::string_view option : {"-mavx", "-march=x86-64-v3", "-march=x86-64-v4"})
+    search.has_avx |= producer.find(option) != std::string_view::npos;
+  return {false, why_not_passed(*bare, 0, search)};
 }
 
 }  // namespace rtrace::dwarf

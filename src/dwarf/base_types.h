@@ -22,6 +22,8 @@ struct Passing {
   bool by_reference = false;
   std::string refusal;  // why it cannot be known where the value is; empty where it can
 };
-Passing passing_of(const std::optional<Die>& type);
+Passing passing_of(const std::optional<Die>& type, const Die& unit);
+// In bytes; 0 where it is not known.
+uint64_t vector_size(const Die& vector);
 
 }  // namespace rtrace::dwarf

@@ -18,6 +18,7 @@ using proto::Prototype;
 using proto::TypeRef;
 
 constexpr size_t kMaxParameters = 64;
+constexpr const char* kUnnamedBits = "compilers differ in how they pass a struct with unnamed bit-fields";
 
 // The parameters of one entry, and whether more may follow.
 struct Parameters {
@@ -103,6 +104,25 @@ bool is_printf_like(std::string_view function, const Param& last) {
          holds_any(name, {"fmt", "format"}) && !holds_any(lower_case(function), {"scan"});
 }
 
+// Which of the first two eightbytes hold something.
+void cover(const proto::Type& type, uint64_t offset, std::array<bool, 2>& covered) {
+  const uint64_t end = offset + std::max<uint64_t>(type.size, 1);
+  if (type.kind == proto::Type::Kind::structure && !type.members.empty()) {
+    for (const proto::Member& member : type.members) cover(*member.type, offset + member.offset, covered);
+    return;
+  }
+  for (uint64_t at = offset; at < std::min<uint64_t>(end, 16); ++at) covered[at / 8] = true;
+}
+
+// GCC takes a register for an unnamed bit-field, Clang none, and the debug info does not mention it.
+bool may_hold_unnamed_bits(const proto::Type& type) {
+  if (type.kind != proto::Type::Kind::structure || type.members.empty() || type.size <= 8 || type.size > 16)
+    return false;
+  std::array<bool, 2> covered{};
+  cover(type, 0, covered);
+  return !covered[0] || (!covered[1] && type.align < 16);
+}
+
 class Reader {
  public:
   Reader(const Die& function, const Die& unit, TypeReader& types)
@@ -140,7 +160,7 @@ class Reader {
 
   std::string read_result(Prototype& prototype) {
     auto type = type_of(chain_);
-    Passing passing = passing_of(type);
+    Passing passing = passing_of(type, unit_);
     if (std::string reason = why_not_by_value(type, passing); !reason.empty()) return reason;
     if (passing.by_reference) {
       // The caller's memory for it is the hidden first argument, and comes back in rax.
@@ -149,14 +169,8 @@ class Reader {
       return {};
     }
     prototype.returns = types_.read(type);
-    if (is_long_double_pair(*prototype.returns)) return "its result is a pair of x87 registers";
+    if (may_hold_unnamed_bits(*prototype.returns)) return kUnnamedBits;
     return {};
-  }
-
-  // complex long double (psABI 3.2.3, class COMPLEX_X87).
-  static bool is_long_double_pair(const proto::Type& type) {
-    return type.kind == proto::Type::Kind::structure && type.members.size() == 2 && type.name.empty() &&
-           type.members[0].type->kind == proto::Type::Kind::floating && type.members[0].type->size == 16;
   }
 
   std::string read_parameters(Prototype& prototype) {
@@ -180,10 +194,11 @@ class Reader {
     auto chain = with_origins(parameter);
     auto type = type_of(chain);
     if (!type) return "a parameter has no type";
-    Passing passing = passing_of(type);
+    Passing passing = passing_of(type, unit_);
     if (std::string reason = why_not_by_value(type, passing); !reason.empty()) return reason;
     TypeRef made = passing.by_reference ? types_.pointer_to(type) : types_.read(type);
     if (made->kind == proto::Type::Kind::nothing) return "a parameter has no type";
+    if (may_hold_unnamed_bits(*made)) return kUnnamedBits;
     bool is_pointer = made->kind == proto::Type::Kind::pointer;
     auto target = is_pointer ? bare_type(type) : std::nullopt;
     bytes_.push_back(target && tag_of(*target) == DW_TAG_pointer_type &&

@@ -84,6 +84,14 @@ void place(Member& member, const BitField& field) {
   member.bit_size = static_cast<uint8_t>(field.size);
 }
 
+// Nothing in the debug info says so, but where a member or the next element of an array would lie.
+bool is_packed(const std::vector<Member>& members, uint64_t size) {
+  return std::any_of(members.begin(), members.end(), [size](const Member& member) {
+    const uint64_t align = std::max<uint64_t>(member.type->align, 1);
+    return member.offset % align != 0 || size % align != 0;
+  });
+}
+
 bool is_integral(const proto::Type& type) {
   return type.kind == proto::Type::Kind::integer || type.kind == proto::Type::Kind::enumeration ||
          type.kind == proto::Type::Kind::character;
@@ -184,7 +192,19 @@ TypeRef TypeReader::enumeration(const Die& type) {
   return proto::with_name(made, name.empty() ? "enum" : name);
 }
 
+// Of numbers, whatever they are called.
+TypeRef TypeReader::vector(const Die& type) {
+  TypeRef element = read(referred(type, DW_AT_type));
+  const uint64_t size = vector_size(type);
+  const bool is_number = element->size == 1 || element->size == 2 || element->size == 4 || element->size == 8;
+  if (!is_number || size == 0 || size > 64) return opaque_bytes(std::min<uint64_t>(size, 64));
+  if (element->kind != proto::Type::Kind::floating)
+    element = proto::make_integer(static_cast<unsigned>(element->size), element->is_signed);
+  return proto::make_vector(element, size / element->size);
+}
+
 TypeRef TypeReader::array(const Die& type) {
+  if (flag(type, DW_AT_GNU_vector)) return vector(type);
   std::vector<Length> lengths;
   for_each_child(type, [&](const Die& child) {
     if (tag_of(child) == DW_TAG_subrange_type) lengths.push_back(length_of(child));
@@ -218,6 +238,7 @@ uint64_t TypeReader::weight(const proto::Type& type) const {
 }
 
 TypeRef TypeReader::structure(const Die& type) {
+  if (TypeRef made = container(type)) return proto::with_name(made, name_of(type));
   std::vector<Member> members;
   for_each_child(type, [&](const Die& child) {
     add_member(child, members);
@@ -225,7 +246,8 @@ TypeRef TypeReader::structure(const Die& type) {
   });
   const uint64_t size = constant(type, DW_AT_byte_size).value_or(0);
   uint64_t align = constant(type, DW_AT_alignment).value_or(1);
-  for (const Member& member : members) align = std::max(align, member.type->align);
+  if (!is_packed(members, size))
+    for (const Member& member : members) align = std::max(align, member.type->align);
   TypeRef made = proto::make_structure(std::move(members), size, align);
   if (weight(*made) > kMaxWeight) made = opaque_bytes(size);
   std::string name = name_of(type);

@@ -35,7 +35,10 @@ class TypeReader {
   proto::TypeRef read_kind(const Die& type);
   proto::TypeRef compound(const Die& type);
   proto::TypeRef structure(const Die& type);
+  proto::TypeRef container(const Die& type);
+  proto::TypeRef element_of(const Die& type);
   proto::TypeRef array(const Die& type);
+  proto::TypeRef vector(const Die& type);
   proto::TypeRef enumeration(const Die& type);
   proto::TypeRef alias(const Die& type);
   proto::TypeRef member_pointer(const Die& type);

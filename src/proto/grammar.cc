@@ -52,6 +52,10 @@ TypeRef word_type(std::string_view word) {
       {"fd", make_descriptor()},
       {"oct", with_lens(make_integer(4, false), Lens::octal)},
       {"octal", with_lens(make_integer(4, false), Lens::octal)},
+      {"int128", make_integer(16, true)},
+      {"uint128", make_integer(16, false)},
+      {"char16", make_character(2)},
+      {"char32", make_character(4)},
   };
   auto found = kTypes.find(word);
   return found == kTypes.end() ? nullptr : found->second;
@@ -164,6 +168,12 @@ TypeRef Grammar::builtin(std::string_view word) {
   if (word == "errno") return error();
   if (word == "array") return array();
   if (word == "struct") return structure();
+  if (word == "union") return union_of();
+  if (word == "complex") return complex();
+  if (word == "vector") return vector();
+  if (word == "std_string") return container(Container::string);
+  if (word == "std_string_view") return container(Container::string_view);
+  if (word == "std_vector") return container(Container::vector);
   if (word == "enum") return enumerators(Type::Kind::enumeration);
   if (word == "flags") return enumerators(Type::Kind::flags);
   if (word == "buffer") {
@@ -191,31 +201,6 @@ TypeRef Grammar::array() {
   Length count = length();
   expect(')');
   return make_array(element, count);
-}
-
-TypeRef Grammar::structure() {
-  take();
-  expect('(');
-  uint64_t outer_highest = std::exchange(highest_element_, 0);
-  ++structs_;
-  std::vector<Member> members;
-  while (!peek().is(')')) {
-    if (!members.empty()) expect(',');
-    Member member;
-    if (peek().kind == Token::Kind::word && peek_second().is('=')) {
-      member.name = take().spelling;
-      take();
-    }
-    member.type = complete_lens("a member");
-    members.push_back(std::move(member));
-  }
-  take();
-  --structs_;
-  if (highest_element_ > members.size())
-    throw Error::make("'elt{}' in a struct of {} members, expected one of them", highest_element_,
-                      members.size());
-  highest_element_ = outer_highest;
-  return make_structure(std::move(members));
 }
 
 TypeRef Grammar::string_of(Type::Kind kind, Length length) const {
@@ -342,7 +327,12 @@ Length Grammar::simple_length() {
     return argument_length(*number);
   }
   auto element = legacy_argument(word, "elt");
-  if (!element || *element == 0) unexpected(kExpected);
+  if (!element) unexpected(kExpected);
+  // What debug information does not say: a flexible array's length.
+  if (*element == 0) {
+    take();
+    return {Length::Kind::member, false, 0};
+  }
   if (structs_ == 0) unexpected("a length that is no member's, for there is no enclosing struct");
   highest_element_ = std::max(highest_element_, *element);
   take();

@@ -49,6 +49,14 @@ class Grammar {
   TypeRef builtin(std::string_view word);
   TypeRef array();
   TypeRef structure();
+  TypeRef union_of();
+  std::vector<Member> members();
+  void place(Member& member);
+  static TypeRef laid_out(std::vector<Member> members, uint64_t size, uint64_t align);
+  TypeRef complex();
+  TypeRef vector();
+  TypeRef container(Container container);
+  uint64_t count(std::string_view what);
   TypeRef string(std::string_view word);
   TypeRef string_of(Type::Kind kind, Length length) const;
   TypeRef string_of_type(Type::Kind kind);

@@ -167,8 +167,11 @@ class TomlReader {
     const toml::node* node = types_ == nullptr ? nullptr : types_->get(name);
     if (node == nullptr || failed_.contains(name)) return nullptr;
     std::string key(name);
+    if (depth_ >= kDeferAt && is_structure(*node))
+      return deferred_.try_emplace(key, make_named(key)).first->second;
     const Nested nested(depth_);
-    auto forward = make_named(key);
+    auto deferred = deferred_.find(key);
+    auto forward = deferred != deferred_.end() ? deferred->second : make_named(key);
     parsed_.scope->types.emplace(key, forward);
     try {
       TypeRef type = with_name(read_lens(string_of(*node, key)), key);
@@ -182,6 +185,13 @@ class TomlReader {
       report(line_of(*node), error.what());
       return nullptr;
     }
+  }
+
+  // Structs that point to each other may form long chains: what one points at can wait for its turn.
+  static constexpr unsigned kDeferAt = kMaxDepth / 2;
+  static bool is_structure(const toml::node& node) {
+    const auto* text = node.as_string();
+    return text != nullptr && (text->get().starts_with("struct") || text->get().starts_with("union"));
   }
 
   // One entry asks for the next while it is read: a long chain must not exhaust our stack.
@@ -284,6 +294,7 @@ class TomlReader {
   const toml::table* types_ = nullptr;
   unsigned depth_ = 0;  // of entries that are being read
   std::set<std::string, std::less<>> failed_;
+  std::map<std::string, std::shared_ptr<Type>, std::less<>> deferred_;  // referred to before they are read
 };
 
 }  // namespace

@@ -51,6 +51,12 @@ TypeRef make_character() {
   return type;
 }
 
+TypeRef make_character(unsigned size) {
+  auto type = make(Type::Kind::character, size);
+  type->is_signed = size == 1;
+  return type;
+}
+
 TypeRef make_float(unsigned size) {
   return make(Type::Kind::floating, size);
 }
@@ -91,6 +97,38 @@ TypeRef make_structure(std::vector<Member> members, uint64_t size, uint64_t alig
   type->align = std::max<uint64_t>(align, 1);
   type->members = std::move(members);
   for (const Member& member : type->members) contain(*type, *member.type);
+  return type;
+}
+
+TypeRef make_union(std::vector<Member> members) {
+  uint64_t size = 0;
+  uint64_t align = 1;
+  for (Member& member : members) {
+    member.offset = 0;
+    size = std::max(size, member.type->size);
+    align = std::max(align, member.type->align);
+  }
+  return make_structure(std::move(members), align_up(size, align), align);
+}
+
+TypeRef make_vector(TypeRef element, uint64_t count) {
+  auto type = std::make_shared<Type>(*make_array(std::move(element), {Length::Kind::fixed, false, count}));
+  type->is_vector = true;
+  type->align = std::max<uint64_t>(type->size, 1);
+  return type;
+}
+
+TypeRef make_complex(TypeRef part) {
+  auto type = std::make_shared<Type>(*make_structure({{"real", part}, {"imaginary", part}}));
+  type->is_complex = true;
+  return type;
+}
+
+TypeRef make_container(Container container, TypeRef element) {
+  const uint64_t size = container == Container::string ? 32 : container == Container::vector ? 24 : 16;
+  auto type = make_with_inner(Type::Kind::container, size, std::move(element));
+  type->align = kPointerSize;
+  type->container = container;
   return type;
 }
 

@@ -37,9 +37,10 @@ struct Value {
   bool is_eof = false;
   bool cut = false;
   bool is_descriptor =
-      false;         // an integer that is a file descriptor; `text` is what is behind it, where known
-  uint8_t size = 8;  // bytes, of integers
-  uint64_t raw = 0;  // integers sign-extended to 64 bits where signed
+      false;          // an integer that is a file descriptor; `text` is what is behind it, where known
+  uint8_t size = 8;   // bytes, of integers
+  uint64_t raw = 0;   // integers sign-extended to 64 bits where signed
+  uint64_t high = 0;  // the upper half of an integer of 16 bytes
   long double number = 0;
   std::string bytes;  // strings: UTF-8 for wide ones
   std::string text;

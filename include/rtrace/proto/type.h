@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,10 +48,13 @@ struct Enumerator {
   int64_t value = 0;
 };
 
+// A class of the C++ library whose value is what it holds, in libstdc++'s layout.
+enum class Container : uint8_t { string, string_view, vector };
+
 struct Type {
   enum class Kind : uint8_t {
     nothing,      // void
-    integer,      // `size`, `is_signed`
+    integer,      // `size`, `is_signed`; 16 bytes too
     character,    // `size` bytes, shown as 'x'
     floating,     // 4, 8, or 16 for long double
     pointer,      // to `inner`; `addr`, `file` and function pointers point to nothing
@@ -65,12 +69,16 @@ struct Type {
     error,        // errno(inner): the result of a function that sets errno
     descriptor,   // a file descriptor
     named,        // a struct that was declared before it was defined: `target`
+    container,    // `container` of `inner`
   };
 
   Kind kind = Kind::nothing;
   Lens lens = Lens::none;
   bool is_signed = false;
   bool in_place = false;
+  bool is_vector = false;   // an array that travels in a vector register
+  bool is_complex = false;  // a structure of two: C's complex numbers
+  Container container = Container::string;
   uint64_t size =
       0;  // of a value of this type as a struct's member or by-value argument; 0 where it is not known ahead
   uint64_t align = 1;
@@ -105,6 +113,13 @@ TypeRef make_array(TypeRef element, Length length);
 TypeRef make_structure(std::vector<Member> members);
 // As a compiler laid it out: the members' offsets are kept.
 TypeRef make_structure(std::vector<Member> members, uint64_t size, uint64_t align);
+// All members at offset 0.
+TypeRef make_union(std::vector<Member> members);
+// Of GCC's vector extension: __m128, __m256.
+TypeRef make_vector(TypeRef element, uint64_t count);
+TypeRef make_complex(TypeRef part);
+TypeRef make_container(Container container, TypeRef element);
+TypeRef make_character(unsigned size);
 TypeRef make_string(TypeRef character, Length length = {});
 // The characters themselves as a member of a struct (`char name[16]`).
 TypeRef make_string_in_place(TypeRef character, Length length);
@@ -126,6 +141,9 @@ TypeRef resolve(const TypeRef& type);
 
 // The canonical spelling in ltrace's language; names of typedefs are kept as they are.
 std::string spell(const Type& type);
+// What the type is made of, whatever it is called; `inner` spells the types in it.
+using Speller = std::function<std::string(const Type& type)>;
+std::string spell_definition(const Type& type, const Speller& inner);
 std::string spell(const Length& length);
 
 }  // namespace rtrace::proto

@@ -98,8 +98,15 @@ TEST_P(C, ComplexNumbersArePairs) {
   EXPECT_EQ(z->members[1].offset, 8u);
 }
 
-TEST_P(C, VectorsAreRefused) {
-  EXPECT_EQ(object.spelled("vectors"), "[values of vector types cannot be shown]");
+TEST_P(C, VectorsThatTravelInRegistersAreKnown) {
+  EXPECT_EQ(object.spelled("vectors"), "vector vectors(v=vector)");
+  proto::TypeRef vector = object.parameter("vectors", 0);
+  EXPECT_TRUE(vector->is_vector);
+  EXPECT_EQ(proto::spell(*proto::with_name(vector, "")), "vector(float, 4)");
+}
+
+TEST_P(C, StructsWithUnnamedBitFieldsAreRefused) {
+  EXPECT_EQ(object.spelled("gaps"), "[compilers differ in how they pass a struct with unnamed bit-fields]");
 }
 
 TEST_P(C, AFunctionThatNeverReturnsIsKnown) {

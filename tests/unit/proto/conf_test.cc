@@ -85,7 +85,17 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"int f(enum(A, B=5, C, D=-1, E))", "int f(enum(A=0, B=5, C=6, D=-1, E=0))"},
         Row{"int f(enum[long](A=0x10, B=010))", "int f(enum[long](A=16, B=8))"},
         Row{"int f(flags[ulong](R=4,W=2))", "int f(flags[ulong](R=4, W=2))"},
-        Row{"int f(flags(R=4))", "int f(flags(R=4))"}));
+        Row{"int f(flags(R=4))", "int f(flags(R=4))"}, Row{"int f(enum[uint](A))", "int f(enum[uint](A=0))"},
+        Row{"int f(int128, uint128, char16, char32)", "int f(int128, uint128, char16, char32)"},
+        Row{"int f(complex(double), vector(float, 4))", "int f(complex(double), vector(float, 4))"},
+        Row{"int f(union(int, d=double))", "int f(union(int, d=double))"},
+        Row{"int f(struct[8, 8](int))", "int f(struct[8, 8](@0 int))"},
+        Row{"int f(struct[5,1](char, n=@1 int))", "int f(struct[5, 1](@0 char, n=@1 int))"},
+        Row{"int f(struct(@0:0:3 uint, @0:3:5 int))", "int f(struct[4, 4](@0:0:3 uint, @0:3:5 int))"},
+        Row{"int f(struct(int, @8 int, int))", "int f(struct[16, 4](@0 int, @8 int, @12 int))"},
+        Row{"int f(array(int, elt0)*)", "int f(array(int, elt0)*)"},
+        Row{"int f(std_string*, std_string(int)*, std_string_view, std_vector(int*)*)",
+            "int f(std_string*, std_string(int)*, std_string_view, std_vector(int*)*)"}));
 
 // The name of a typedef can be read again only where its definition is.
 class AcceptedTypedef : public testing::TestWithParam<Row> {};
@@ -134,6 +144,17 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"int f(array(int))", "unexpected ')', expected ','"},
         Row{"int f(enum())", "unexpected ')', expected a key"},
         Row{"int f(enum(A=))", "unexpected ')', expected a number"},
+        Row{"int f(struct(@0:0:0 int))", "bits 0 to 0, expected up to 64 of them"},
+        Row{"int f(struct(@0:1:3 float))", "'float' as a bit-field, expected an integer type"},
+        Row{"int f(struct[4](int, int))", "a struct of 4 bytes whose members end at 8, expected more"},
+        Row{"int f(struct(@9999999999999 int))",
+            "an offset of 9999999999999, expected one below 1099511627776"},
+        Row{"int f(union(@0 int))",
+            "an offset in a union, expected none: all its members begin where it does"},
+        Row{"int f(vector(float, 3))", "a vector of 3 'float', expected 8, 16 or 32 bytes of numbers"},
+        Row{"int f(complex(int))", "'int' as a part of a complex number, expected a floating-point type"},
+        Row{"int f(std_string(double))",
+            "'double' as characters, expected an integer type of 1, 2 or 4 bytes"},
         Row{"int f(enum[float](A))", "'float' for an enumeration, expected an integer type"},
         Row{"int f(flags(A))", "unexpected ')', expected '='"},
         Row{"int f(string(double))", "'double' as characters, expected an integer type of 1, 2 or 4 bytes"},

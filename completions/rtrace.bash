@@ -39,7 +39,7 @@ _rtrace() {
       mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=)" -- "$current")
       return
       ;;
-    -F | --config | -o | --output)
+    -F | --config | --gen-conf | -o | --output)
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
       return
       ;;
@@ -77,6 +77,7 @@ _rtrace() {
       --fds
       --follow
       --frames=
+      --gen-conf=
       --help
       --indent=
       --library=

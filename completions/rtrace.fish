@@ -18,6 +18,7 @@ complete -c rtrace -s y -l fds -d 'Show the file or socket behind file descripto
 complete -c rtrace -s i -l return-address -d 'Print return addresses'
 complete -c rtrace -s l -l library -x -d 'Calls, by implementing library'
 complete -c rtrace -s L -s g -l no-plt -d 'Do not add -e @MAIN'
+complete -c rtrace -l gen-conf -r -d 'Write prototypes from its debug information'
 complete -c rtrace -s n -l indent -x -d 'Indent nested calls'
 complete -c rtrace -s o -l output -r -d 'Write the trace there'
 complete -c rtrace -s p -l attach -x -a '(__fish_complete_pids)' -d 'Attach to a process'

@@ -8,6 +8,7 @@
 #include "functions.h"
 #include "prototypes.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/text.h"
 #include "types.h"
 #include "units.h"
 
@@ -42,10 +43,17 @@ struct DebugInfo::Impl {
                                     : functions.emplace(unit.addr, Functions(unit)).first->second;
   }
 
+  // With the source file that the compile unit is named after.
+  std::string origin(const Die& unit, std::string_view what) const {
+    std::string text = fmt::format("{} {}", what, printable(path));
+    const std::string_view source = raw_text(unit, DW_AT_name);
+    if (!source.empty()) text += fmt::format(" ({})", printable(basename_of(source)));
+    return text;
+  }
+
   Answer answer(const Die& function, const Die& unit, std::string_view what) {
     auto [known, fresh] = answers.try_emplace(function.addr);
-    if (fresh)
-      known->second = prototype_of(function, unit, fmt::format("{} {}", what, printable(path)), types, scope);
+    if (fresh) known->second = prototype_of(function, unit, origin(unit, what), types, scope);
     return known->second;
   }
 };

@@ -7,6 +7,7 @@
 
 #include "base_types.h"
 #include "rtrace/base/error.h"
+#include "rtrace/base/text.h"
 #include "rtrace/proto/parser.h"
 
 namespace rtrace::dwarf {
@@ -18,7 +19,6 @@ using proto::Prototype;
 using proto::TypeRef;
 
 constexpr size_t kMaxParameters = 64;
-constexpr const char* kUnnamedBits = "compilers differ in how they pass a struct with unnamed bit-fields";
 
 // The parameters of one entry, and whether more may follow.
 struct Parameters {
@@ -123,6 +123,31 @@ bool may_hold_unnamed_bits(const proto::Type& type) {
   return !covered[0] || (!covered[1] && type.align < 16);
 }
 
+bool has_flexible_array(const proto::Type& type) {
+  return type.kind == proto::Type::Kind::structure && !type.members.empty() &&
+         type.members.back().type->kind == proto::Type::Kind::array &&
+         type.members.back().type->length.kind != Length::Kind::fixed;
+}
+
+// Why compilers would not agree where a value of that type is; empty where they do.
+std::string why_compilers_differ(const proto::Type& type) {
+  if (may_hold_unnamed_bits(type))
+    return "compilers differ in how they pass a struct with unnamed bit-fields";
+  if (has_flexible_array(type)) return "compilers differ in how they pass a struct with a flexible array";
+  return {};
+}
+
+// LLVM's release notes of version 18: from then on __int128 is aligned to 16 on the stack, as the psABI says.
+bool is_clang_before_18(const Die& unit) {
+  constexpr std::string_view kName = "clang version ";
+  const std::string_view producer = raw_text(unit, DW_AT_producer);
+  const auto at = producer.find(kName);
+  if (at == std::string_view::npos) return false;
+  const auto digits = producer.substr(at + kName.size());
+  const auto version = parse_number(digits.substr(0, digits.find_first_not_of("0123456789")));
+  return !version || *version < 18;
+}
+
 class Reader {
  public:
   Reader(const Die& function, const Die& unit, TypeReader& types)
@@ -169,8 +194,7 @@ class Reader {
       return {};
     }
     prototype.returns = types_.read(type);
-    if (may_hold_unnamed_bits(*prototype.returns)) return kUnnamedBits;
-    return {};
+    return why_compilers_differ(*prototype.returns);
   }
 
   std::string read_parameters(Prototype& prototype) {
@@ -183,11 +207,22 @@ class Reader {
       std::string reason = read_parameter(parameter, prototype);
       if (!reason.empty()) return reason;
     }
+    if (is_clang_before_18(unit_) && may_put_wide_integers_on_stack(prototype))
+      return "Clang before version 18 places __int128 on the stack as no other compiler does";
     make_buffers(prototype);
     if (found.variadic && !prototype.params.empty() &&
         is_printf_like(prototype.name, prototype.params.back()))
       prototype.params.back().type = proto::make_format(proto::make_character());
     return {};
+  }
+
+  // A parameter takes two registers at most.
+  static bool may_put_wide_integers_on_stack(const Prototype& prototype) {
+    constexpr size_t kSurelyInRegisters = 3;
+    return prototype.params.size() > kSurelyInRegisters &&
+           std::any_of(prototype.params.begin(), prototype.params.end(), [](const Param& param) {
+             return param.type->kind == proto::Type::Kind::integer && param.type->size == 16;
+           });
   }
 
   std::string read_parameter(const Die& parameter, Prototype& prototype) {
@@ -198,7 +233,7 @@ class Reader {
     if (std::string reason = why_not_by_value(type, passing); !reason.empty()) return reason;
     TypeRef made = passing.by_reference ? types_.pointer_to(type) : types_.read(type);
     if (made->kind == proto::Type::Kind::nothing) return "a parameter has no type";
-    if (may_hold_unnamed_bits(*made)) return kUnnamedBits;
+    if (std::string reason = why_compilers_differ(*made); !reason.empty()) return reason;
     bool is_pointer = made->kind == proto::Type::Kind::pointer;
     auto target = is_pointer ? bare_type(type) : std::nullopt;
     bytes_.push_back(target && tag_of(*target) == DW_TAG_pointer_type &&

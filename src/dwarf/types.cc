@@ -240,12 +240,14 @@ uint64_t TypeReader::weight(const proto::Type& type) const {
 TypeRef TypeReader::structure(const Die& type) {
   if (TypeRef made = container(type)) return proto::with_name(made, name_of(type));
   std::vector<Member> members;
+  // Clang notes the alignment that a member asks for with the member only.
+  uint64_t align = constant(type, DW_AT_alignment).value_or(1);
   for_each_child(type, [&](const Die& child) {
     add_member(child, members);
+    if (tag_of(child) == DW_TAG_member) align = std::max(align, constant(child, DW_AT_alignment).value_or(1));
     return members.size() < kMaxMembers;
   });
   const uint64_t size = constant(type, DW_AT_byte_size).value_or(0);
-  uint64_t align = constant(type, DW_AT_alignment).value_or(1);
   if (!is_packed(members, size))
     for (const Member& member : members) align = std::max(align, member.type->align);
   TypeRef made = proto::make_structure(std::move(members), size, align);

@@ -82,6 +82,13 @@ std::vector<std::string> debug_paths_of_link(std::string_view object_path, const
   return paths;
 }
 
+bool has_build_id(int fd, std::span<const std::byte> build_id) try {
+  const Image image(Mapping::of_file(fd));
+  return image.build_id() && std::ranges::equal(image.build_id()->bytes, build_id);
+} catch (const Error&) {
+  return false;
+}
+
 DebugFile find_debug_file(const Image& object, const std::string& path) {
   if (object.build_id() && object.build_id()->bytes.size() <= 64) {
     auto debug = open_file(debug_path_of_build_id(object.build_id()->bytes, kDebugRoot));

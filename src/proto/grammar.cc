@@ -110,13 +110,25 @@ TypeRef Grammar::lens() {
   return pointers_to(with_lens(inner, *lens));
 }
 
+// Structs that point to each other may form long chains; behind a pointer the name of one stands for it, as
+// long as the scope keeps it.
+TypeRef Grammar::shortened(const TypeRef& type) const {
+  constexpr uint32_t kDeep = 16;
+  if (type->kind != Type::Kind::structure || type->depth < kDeep || type->name.empty() ||
+      lookup_(type->name) != type)
+    return type;
+  auto name = make_named(type->name);
+  name->target = type;
+  return name;
+}
+
 // ltrace has the stars inside the lens only; outside they can mean nothing else.
 TypeRef Grammar::pointers_to(TypeRef type) {
   const unsigned outer_depth = depth_;
   while (peek().is('*')) {
     take();
     deepen();
-    type = make_pointer(std::move(type));
+    type = make_pointer(shortened(type));
   }
   depth_ = outer_depth;
   return type;

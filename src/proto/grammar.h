@@ -43,6 +43,7 @@ class Grammar {
 
   TypeRef type();
   TypeRef pointers_to(TypeRef type);
+  TypeRef shortened(const TypeRef& type) const;
   void deepen();
   TypeRef base();
   TypeRef complete_lens(std::string_view what);

@@ -157,7 +157,9 @@ TypeRef Grammar::container(Container container) {
   const bool is_text = container != Container::vector;
   if (is_text && !peek().is('(')) return make_container(container, make_character());
   expect('(');
-  TypeRef element = complete_lens("an element type");
+  // A vector may hold what is being defined: its elements lie elsewhere.
+  TypeRef element = is_text ? complete_lens("a character type") : lens();
+  if (element->kind == Type::Kind::nothing) throw Error("unexpected 'void', expected an element type");
   expect(')');
   const bool narrow = element->kind == Type::Kind::character || element->kind == Type::Kind::integer;
   if (is_text && !(narrow && element->size <= 4))

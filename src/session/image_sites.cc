@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "explanation.h"
 #include "image.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
@@ -180,8 +181,8 @@ void Image::refuse(const plan::ProbePoint& point, const std::string& reason) {
     services_.registry.declined(
         {.name = point.name, .object = point.library, .reason = reason, .request = request});
     explain(fmt::format("{}: {} in {} at {}: declined: {}", services_.options.requests.all[request].text,
-                        point.name, point.library.empty() ? "the main program" : point.library, point.address,
-                        reason));
+                        shown_name(point.name, services_.options),
+                        point.library.empty() ? "the main program" : point.library, point.address, reason));
   }
 }
 
@@ -201,11 +202,10 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
   site.instants |= point.kind == plan::ProbeKind::sdt;
   if (point.semaphore) raise_semaphore(point);
   armed_.emplace(key, Armed{point.object, point.address});
+  if (!services_.options.explain) return;
+  const std::string how = explain_armed(probe, point, site, file_bytes(point.address), services_.options);
   for (plan::RequestIndex request : point.requests)
-    explain(fmt::format("{}: {} at {}: breakpoint; {}; passed {}; prototype: {}",
-                        services_.options.requests.all[request].text, probe.label.text(), point.address,
-                        point.reason, site.copy ? "by an out-of-line copy" : "by emulation",
-                        probe.prototype));
+    explain(fmt::format("{}: {}", services_.options.requests.all[request].text, how));
 }
 
 // Without it the program passes its probe by.
@@ -239,8 +239,8 @@ void Image::arm(const plan::Objects& added, plan::Relocated relocated, const Nee
     if (decline.resolver) watch_resolver(decline.resolver, need_stopped);
     services_.registry.declined(decline);
     explain(fmt::format("{}: {} in {}: {}: {}", services_.options.requests.all[decline.request].text,
-                        decline.name, decline.object, decline.pending ? "waits" : "declined",
-                        decline.reason));
+                        shown_name(decline.name, services_.options), decline.object,
+                        decline.pending ? "waits" : "declined", decline.reason));
   }
   // What needs a GOT slot's value waits until the object has been relocated: its first initializer runs right
   // after.

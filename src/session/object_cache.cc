@@ -10,7 +10,9 @@
 
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/text.h"
 #include "rtrace/base/unique_fd.h"
+#include "rtrace/elf/debug_file.h"
 
 namespace rtrace::session {
 namespace {
@@ -79,10 +81,32 @@ UniqueFd ObjectCache::reopen(const elf::ElfFile& file) const {
   return {};
 }
 
-dwarf::DebugInfo* ObjectCache::debug_info(const std::shared_ptr<const elf::ElfFile>& file) {
+const ObjectCache::DebugInfo& ObjectCache::debug_info(const std::shared_ptr<const elf::ElfFile>& file,
+                                                      Servers servers) {
   auto [known, fresh] = debug_info_.try_emplace(file);
-  if (fresh) known->second = dwarf::DebugInfo::of(*file, file->has_debug_info() ? reopen(*file) : UniqueFd());
-  return known->second.get();
+  if (!fresh) return known->second;
+  DebugInfo& found = known->second;
+  found.debug = dwarf::DebugInfo::of(*file, file->has_debug_info() ? reopen(*file) : UniqueFd());
+  if (found.debug != nullptr) return found;
+  std::string name;
+  append_printable(name, basename_of(file->path()), false);
+  found.reason = name + " has no debug info";
+  if (servers == Servers::may_be_asked) ask_servers(*file, found);
+  return found;
+}
+
+void ObjectCache::ask_servers(const elf::ElfFile& file, DebugInfo& known) {
+  const Debuginfod::Answer answer = debuginfod_.ask(file.build_id());
+  if (!answer.reason.empty()) known.reason += ", and " + answer.reason;
+  if (answer.path.empty()) return;
+  UniqueFd fd(::open(answer.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const bool is_its = fd && elf::has_build_id(fd.get(), file.build_id());
+  auto debug = is_its ? dwarf::DebugInfo::open(std::move(fd), answer.path) : nullptr;
+  if (debug == nullptr) {
+    known.reason += ", and what debuginfod gave is not its debug file";
+    return;
+  }
+  known = {std::move(debug), {}};
 }
 
 ObjectCache::Opened ObjectCache::open(pid_t pid, const Place& place, const Memory& memory) {

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "debuginfod.h"
 #include "rtrace/base/memory.h"
 #include "rtrace/base/unique_fd.h"
 #include "rtrace/dwarf/debug_info.h"
@@ -38,8 +39,14 @@ class ObjectCache {
   // serves. Throws Error with what was tried.
   Opened open(pid_t pid, const Place& place, const Memory& memory);
 
-  // What is known of the functions of a file that open() gave; nullptr where it has no debug information.
-  dwarf::DebugInfo* debug_info(const std::shared_ptr<const elf::ElfFile>& file);
+  // What is known of the functions of a file that open() gave. `debug` is nullptr where it has no debug
+  // information, `reason` why. A server that the user's environment names is asked only where nobody waits.
+  enum class Servers : bool { are_not_asked, may_be_asked };
+  struct DebugInfo {
+    std::unique_ptr<dwarf::DebugInfo> debug;
+    std::string reason;
+  };
+  const DebugInfo& debug_info(const std::shared_ptr<const elf::ElfFile>& file, Servers servers);
 
  private:
   using Key = std::tuple<dev_t, ino_t, off_t, int64_t>;
@@ -49,11 +56,13 @@ class ObjectCache {
   };
   static OpenFile open_file(const std::string& path, const std::string& shown);
   UniqueFd reopen(const elf::ElfFile& file) const;
+  void ask_servers(const elf::ElfFile& file, DebugInfo& known);
   std::shared_ptr<const elf::ElfFile> open_path(const std::string& path, const std::string& shown);
 
   std::map<Key, std::shared_ptr<const elf::ElfFile>> files_;
   std::map<const elf::ElfFile*, std::pair<std::string, Key>> paths_;  // where each was opened last
-  std::map<std::shared_ptr<const elf::ElfFile>, std::unique_ptr<dwarf::DebugInfo>> debug_info_;
+  std::map<std::shared_ptr<const elf::ElfFile>, DebugInfo> debug_info_;
+  Debuginfod debuginfod_;
 };
 
 }  // namespace rtrace::session

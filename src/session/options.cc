@@ -99,6 +99,8 @@ const std::vector<Row>& rows() {
          for (std::string_view path : split(v, ':'))
            if (!path.empty()) d.options.config.emplace_back(path);
        }},
+      {{0, "gen-conf", "OBJECT", kArguments, "write prototypes found in its debug info as TOML, and exit"},
+       SET(d.options.action = Options::Action::gen_conf; d.options.gen_conf = v)},
       {{'A', "array-limit", "N", kArguments, "longest array printed (default 4)"},
        SET(d.options.limits.array = number(o, v, 1'000'000))},
       {{'s', "string-limit", "N", kArguments, "longest string printed (default 32)"},
@@ -265,6 +267,8 @@ void settle(Draft& draft) {
   settle_time(draft);
   if (options.action == Options::Action::repair && (options.pids.empty() || !options.command.empty()))
     throw UsageError("--repair goes with -p PID, and with no command");
+  if (options.action == Options::Action::gen_conf && !(options.pids.empty() && options.command.empty()))
+    throw UsageError("--gen-conf goes with no process: it only writes prototypes");
   if (options.action != Options::Action::trace) return;
   if (options.command.empty() && options.pids.empty())
     throw UsageError("nothing to trace: a command or -p PID is expected; see rtrace --help");

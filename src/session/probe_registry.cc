@@ -46,7 +46,8 @@ const decode::CallDecoder* ProbeRegistry::decoder_of(const Prototypes::Known& kn
 
 void ProbeRegistry::read_ahead(const plan::ProbePoint& point, const plan::Objects& objects,
                                ObjectCache& files) {
-  if (point.kind != plan::ProbeKind::sdt) prototypes_.find(point, objects, files);
+  if (point.kind != plan::ProbeKind::sdt)
+    prototypes_.find(point, objects, files, ObjectCache::Servers::may_be_asked);
 }
 
 const decode::SdtArguments* ProbeRegistry::operands_of(const plan::ProbePoint& point,
@@ -72,7 +73,8 @@ void ProbeRegistry::describe(Probe& probe, const plan::ProbePoint& point, const 
     probe.prototype = point.sdt_arguments.empty() ? "no arguments" : "the note's " + point.sdt_arguments;
     return;
   }
-  const Prototypes::Known& prototype = prototypes_.find(point, objects, files);
+  const Prototypes::Known& prototype =
+      prototypes_.find(point, objects, files, ObjectCache::Servers::are_not_asked);
   probe.prototype = prototype.note;
   probe.decoder = decoder_of(prototype);
 }

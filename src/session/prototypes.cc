@@ -110,7 +110,7 @@ const Prototypes::Known& Prototypes::of_syscall(const std::string& name, const s
 }
 
 const Prototypes::Known& Prototypes::find(const plan::ProbePoint& point, const plan::Objects& objects,
-                                          ObjectCache& files) {
+                                          ObjectCache& files, ObjectCache::Servers servers) {
   const Callee callee = callee_of(point, objects);
   const auto* caller = point.kind == plan::ProbeKind::plt ? object_of(objects, point.caller_object) : nullptr;
   const auto caller_file = caller != nullptr ? caller->file : nullptr;
@@ -120,20 +120,27 @@ const Prototypes::Known& Prototypes::find(const plan::ProbePoint& point, const p
                   static_cast<const void*>(caller_file.get()));
   auto [known, fresh] = known_.try_emplace(key);
   if (!fresh) return known->second;
-  known->second = look_up(point, callee, caller_file, files);
+  known->second = look_up(point, callee, caller_file, files, servers);
   asked_.insert({callee.file, caller_file});
   return known->second;
 }
 
 Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Callee& callee,
-                                      const std::shared_ptr<const elf::ElfFile>& caller, ObjectCache& files) {
+                                      const std::shared_ptr<const elf::ElfFile>& caller, ObjectCache& files,
+                                      ObjectCache::Servers servers) {
+  // What nobody is stopped for may take its time: a command that is launched waits anyway.
+  if (options_.pids.empty()) servers = ObjectCache::Servers::may_be_asked;
   if (point.clone) return {nullptr, "none: a clone's arguments are not those of the source"};
   if (Found found = in_files(point)) return {found, found->origin};
   std::string why;
   auto ask = [&](const std::shared_ptr<const elf::ElfFile>& file, auto question) -> Found {
     // A table of counts shows no arguments.
-    auto* debug = file == nullptr || options_.summary ? nullptr : files.debug_info(file);
-    if (debug == nullptr) return nullptr;
+    if (file == nullptr || options_.summary) return nullptr;
+    const auto& [debug, reason] = files.debug_info(file, servers);
+    if (debug == nullptr) {
+      why += "; " + reason;
+      return nullptr;
+    }
     dwarf::Answer answer = question(*debug);
     if (!answer.prototype) why += "; " + answer.reason;
     return answer.prototype;

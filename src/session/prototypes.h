@@ -28,7 +28,8 @@ class Prototypes {
   };
   // Of a system call: from files alone.
   const Known& of_syscall(const std::string& name, const std::string& object);
-  const Known& find(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
+  const Known& find(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files,
+                    ObjectCache::Servers servers);
 
  private:
   using Found = std::shared_ptr<const proto::Prototype>;
@@ -39,7 +40,8 @@ class Prototypes {
   };
 
   Known look_up(const plan::ProbePoint& point, const Callee& callee,
-                const std::shared_ptr<const elf::ElfFile>& caller, ObjectCache& files);
+                const std::shared_ptr<const elf::ElfFile>& caller, ObjectCache& files,
+                ObjectCache::Servers servers);
   Found in_files(const plan::ProbePoint& point);
   Found of_alias(const plan::ProbePoint& point);
   Found from_fallback(const plan::ProbePoint& point);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "front_end.h"
+#include "gen_conf.h"
 #include "repair_command.h"
 #include "rtrace/session/options.h"
 #include "rtrace/tracee/proc_fs.h"
@@ -46,6 +47,8 @@ int run(int argc, char** argv) try {
       return print(help_text());
     case Options::Action::version:
       return print(version_text());
+    case Options::Action::gen_conf:
+      return generate_configuration(options);
     case Options::Action::repair:
       return repair_processes(options);
     case Options::Action::trace:

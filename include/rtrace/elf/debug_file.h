@@ -16,6 +16,9 @@ struct DebugLink {
   uint32_t crc = 0;
 };
 
+// Whether the file is an ELF file with that build-id.
+bool has_build_id(int fd, std::span<const std::byte> build_id);
+
 // The build-id's place below `debug_root` (/usr/lib/debug); empty for an id too short to have one.
 std::string debug_path_of_build_id(std::span<const std::byte> build_id, std::string_view debug_root);
 

@@ -21,7 +21,7 @@ class UsageError : public Error {
 };
 
 struct Options {
-  enum class Action : uint8_t { trace, repair, help, version };
+  enum class Action : uint8_t { trace, repair, help, version, gen_conf };
   Action action = Action::trace;
 
   std::vector<std::string> command;
@@ -42,7 +42,8 @@ struct Options {
   unsigned quiet = 0;         // -q: attach and detach; -qq: exits too
   std::string output;         // -o: a path, "-" for stdout, "|command"; empty: stderr
   bool append = false;
-  std::string user;  // -u
+  std::string user;      // -u
+  std::string gen_conf;  // --gen-conf: the object
   int ready_fd = -1;
 };
 

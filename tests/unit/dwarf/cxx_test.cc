@@ -51,7 +51,7 @@ TEST_P(Cxx, ATrivialClassIsPassedByValue) {
 
 TEST_P(Cxx, WideCharactersKeepTheirSize) {
   EXPECT_EQ(object.spelled("_ZN4shop10charactersEDsPKDsPKwDn"),
-            "char characters(c=char, text=string(ushort), wide=string(uint), nullptr_t)");
+            "char16 characters(c=char16, text=string(ushort), wide=string(uint), nullptr_t)");
   EXPECT_EQ(object.parameter("_ZN4shop10charactersEDsPKDsPKwDn", 0)->size, 2u);
 }
 

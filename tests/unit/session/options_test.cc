@@ -75,6 +75,7 @@ std::string canonical(const Options& options) {
   all.add("append", options.append, false);
   all.add("user", options.user, std::string());
   all.add("ready_fd", options.ready_fd, -1);
+  all.add("gen_conf", options.gen_conf, std::string());
   return all.text();
 }
 
@@ -178,6 +179,8 @@ const std::vector<Row>& rows() {
       {"--ltrace-compat -x f -l g cmd", "requests=-x f; -l g pid=3 ltrace_compat=true"},
       {"--ltrace-compat -x f -e g cmd", "requests=-x f; -e g pid=3 ltrace_compat=true"},
       {"--repair -p 12", "action=1 command= pids=12"},
+      {"--gen-conf=/bin/true", "action=4 command= gen_conf=/bin/true"},
+      {"--gen-conf /bin/true", "action=4 command= gen_conf=/bin/true"},
       {"-h", "action=2 command="},
       {"--help", "action=2 command="},
       {"-V", "action=3 command="},

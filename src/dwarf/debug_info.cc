@@ -39,8 +39,9 @@ struct DebugInfo::Impl {
 
   const Functions& functions_of(const Die& unit) {
     auto known = functions.find(unit.addr);
-    return known != functions.end() ? known->second
-                                    : functions.emplace(unit.addr, Functions(unit)).first->second;
+    if (known != functions.end()) return known->second;
+    RTRACE_LOG(proto, 1, "{}: reads the unit {}", path, name_of(unit));
+    return functions.emplace(unit.addr, Functions(unit)).first->second;
   }
 
   // With the source file that the compile unit is named after.

@@ -77,6 +77,23 @@ class Program(unittest.TestCase):
         self.assertRegex(result.lines[0], r'^greet\("?')
 
 
+class Reading(unittest.TestCase):
+    """The C library's debug information has some thousand compile units."""
+
+    def log(self, *arguments):
+        result = trace(["-D", "proto:1", *arguments], "described")
+        return [line for line in result.stderr.splitlines() if "reads the unit" in line]
+
+    def test_only_the_units_that_are_needed_are_read(self):
+        lines = self.log("-x", "ffs@libc.so.6")
+        self.assertEqual(len(lines), 1, lines)
+        self.assertRegex(lines[0], r"\.debug: reads the unit .*ffs")
+        self.assertEqual(len(self.log("-x", "greet+paint+length")), 1)
+
+    def test_a_table_of_counts_reads_none(self):
+        self.assertEqual(self.log("-c", "-x", "ffs@libc.so.6"), [])
+
+
 class Cxx(unittest.TestCase):
     def test_methods_references_and_classes_passed_by_reference(self):
         names = "_ZNK4shop4Item4costEi+_ZN4shop4Item5knownEib+_ZN4shop4lookERKNS_4ItemEOi+_ZN4shop4makeEi+" \

@@ -47,6 +47,10 @@ class ObjectCache {
     std::string reason;
   };
   const DebugInfo& debug_info(const std::shared_ptr<const elf::ElfFile>& file, Servers servers);
+  // The same for whoever has no use for a reason, and a thread that waits.
+  dwarf::DebugInfo* debug_info(const std::shared_ptr<const elf::ElfFile>& file) {
+    return debug_info(file, Servers::are_not_asked).debug.get();
+  }
 
  private:
   using Key = std::tuple<dev_t, ino_t, off_t, int64_t>;

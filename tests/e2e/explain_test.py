@@ -47,8 +47,8 @@ class Probes(unittest.TestCase):
                       "four arguments are guessed", line)
 
     def test_the_other_names_of_an_address(self):
-        self.assertRegex(self.line("malloc@libc", "-x", "malloc@libc.so.6", "--", harness.target("described")),
-                         r"; also called (\w+, )*__libc_malloc\b")
+        self.assertRegex(self.line("strdup@libc", "-x", "*strdup@libc.so.6", "--", harness.target("described")),
+                         r"; also called (\w+, )*__strdup\b")
 
     def test_what_a_kill_of_rtrace_would_do(self):
         self.line("if rtrace is killed by SIGKILL, a SIGTRAP handler bridges its probes", "-x", "greet", "--",

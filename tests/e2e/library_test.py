@@ -15,6 +15,7 @@ LINES = [
     "lib::Shop::stock({ 4 }, 5) = { 4, 5, 3 }",
     "lib::Shop::enlarge({ 4 }, 6) = { 10 }",
 ]
+CALLED = ("text", "numbers", "nothing", "tree", "wide", "Shop::stock", "Shop::enlarge")
 
 
 def lines(*options):
@@ -30,7 +31,7 @@ class Containers(unittest.TestCase):
     maxDiff = None
 
     def test_are_shown_as_what_they_hold(self):
-        self.assertEqual(lines("-C", "-x", "lib::*@MAIN-lib::Shop::Shop*-*~*-lib::*::Tree*-lib::Big*")[0], LINES)
+        self.assertEqual(lines("-C", "-x", "+".join("lib::%s*@MAIN" % name for name in CALLED))[0], LINES)
 
     def test_a_prototype_file_can_say_so_too(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as conf:
@@ -50,12 +51,10 @@ class Names(unittest.TestCase):
                 self.assertIn("lib::tree", self.named("-x", pattern + "@MAIN"))
 
     def test_of_calls_match_as_well(self):
-        for pattern in ("std::__cxx11::basic_string<*::size*", "/std::__cxx11::basic_string<.*::size.*/"):
+        for pattern in ("operator delete(void*, unsigned long)", "operator delete(*", "/operator delete\\(.*/"):
             with self.subTest(pattern):
                 result = harness.run(["-e", pattern + "@MAIN", "--", harness.target("library")])
-                self.assertRegex(result.trace, r"(?m)^library->_ZNKSt7__cxx1112basic_string\w+4sizeEv\(")
-                libraries = harness.run(["-l", "libstdc++.so.6", "--", harness.target("library")])
-                self.assertIn("4sizeEv(", libraries.trace)
+                self.assertRegex(result.trace, r"(?m)^library->_ZdlPvm\(")
 
     def test_are_demangled_by_explain_and_in_the_table(self):
         self.assertRegex(lines("-C", "--explain", "-x", "lib::nothing")[1],

@@ -6,7 +6,7 @@ _rtrace() {
 
   # Behind the first word that is no option stands the command with its own arguments.
   local takes_value='-a -A -D -e -F -l -n -o -p -s -u -x --align --array-limit --attach --calls --config --debug
-    --entry --indent --library --output --ready-fd --string-limit --time --user'
+    --entry --hist --indent --library --output --ready-fd --sort --string-limit --time --user'
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
     if [[ $word == -- ]]; then
@@ -47,6 +47,10 @@ _rtrace() {
       mapfile -t COMPREPLY < <(compgen -u -- "$current")
       return
       ;;
+    --sort)
+      mapfile -t COMPREPLY < <(compgen -W 'time self calls max p99 name' -- "$current")
+      return
+      ;;
     --time)
       mapfile -t COMPREPLY < <(compgen -W 'clock us epoch ns' -- "$current")
       return
@@ -55,7 +59,7 @@ _rtrace() {
       mapfile -t COMPREPLY < <(compgen -W '@MAIN' -- "$current")
       return
       ;;
-    -a | --align | -A | --array-limit | -D | --debug | -l | --library | -n | --indent | --ready-fd | -s | \
+    -a | --align | -A | --array-limit | -D | --debug | --hist | -l | --library | -n | --indent | --ready-fd | -s | \
       --string-limit | -x | --entry)
       return
       ;;
@@ -79,6 +83,7 @@ _rtrace() {
       --frames=
       --gen-conf=
       --help
+      --hist=
       --indent=
       --library=
       --ltrace-compat
@@ -86,11 +91,14 @@ _rtrace() {
       --no-signals
       --output=
       --quiet
+      --raw-times
       --ready-fd=
       --relative
       --repair
       --return-address
+      --sort=
       --string-limit=
+      --summary
       --summary-only
       --syscalls
       --time=

@@ -16,6 +16,10 @@ uint64_t mixed(uint64_t hash, uint64_t word) {
   return hash ^ (hash >> 32);
 }
 
+uint64_t since(Timestamp before, Timestamp now) {
+  return now.monotonic - std::min(before.monotonic, now.monotonic);
+}
+
 // Of equals the newest, which is the last.
 template <typename Alike>
 auto most_like(const Alike& alike, const CallerWords& above) {
@@ -81,13 +85,13 @@ void CallStack::settle_left(const FrameIdentity& identity, const CallerWords& ab
 
 // The same of the active chain, if `probe` is in it: else this is a tail call out of it.
 void CallStack::settle_active(const FrameIdentity& identity, const CallerWords& above, ProbeId probe,
-                              std::vector<Frame>& dead) {
+                              Timestamp now, std::vector<Frame>& dead) {
   for (size_t i = active_.size(); i > 0 && active_[i - 1].frame.identity == identity; --i) {
     if (active_[i - 1].frame.probe != probe) continue;
     if (active_[i - 1].frame.above == above)
-      bury_active(i - 1, dead);
+      bury_active(i - 1, now, dead);
     else
-      leave_behind([&](const Frame& frame) { return frame.identity != identity; }, dead);
+      leave_behind([&](const Frame& frame) { return frame.identity != identity; }, now, dead);
     return;
   }
 }
@@ -97,25 +101,28 @@ Frame& CallStack::enter(const FrameIdentity& identity, VirtAddr site, ProbeId pr
   if (!left_.empty()) settle_left(identity, above, dead);
   // A frame with this stack pointer and another identity has lost its slot: it is left like those below.
   leave_behind(
-      [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.identity == identity; },
+      [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.identity == identity; }, now,
       dead);
-  settle_active(identity, above, probe, dead);
+  settle_active(identity, above, probe, now, dead);
   bool chained = !active_.empty() && active_.back().frame.identity == identity;
   auto depth = static_cast<unsigned>(active_.size());
-  active_.push_back({{identity, above, probe, call, site, now, depth, chained, false}, next_age_++});
+  const bool recursive = active_of_[probe]++ > 0;
+  active_.push_back(
+      {{identity, above, probe, call, site, now, depth, chained, false, recursive}, next_age_++});
   return active_.back().frame;
 }
 
-void CallStack::leave(const FrameIdentity& identity, std::vector<Frame>& returned, std::vector<Frame>& dead,
-                      const CallerWords& above) {
+void CallStack::leave(const FrameIdentity& identity, Timestamp now, std::vector<Frame>& returned,
+                      std::vector<Frame>& dead, const CallerWords& above) {
   leave_behind(
-      [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.identity == identity; },
+      [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.identity == identity; }, now,
       dead);
   const bool active = !active_.empty() && active_.back().frame.identity == identity;
   auto found = left_index_.find(identity);
   if (found == left_index_.end()) {
     if (!active) return;
     do {
+      settle_times(active_.size() - 1, now);
       returned.push_back(active_.back().frame);
       active_.pop_back();
     } while (returned.back().chained);
@@ -123,23 +130,25 @@ void CallStack::leave(const FrameIdentity& identity, std::vector<Frame>& returne
   }
   if (active) {
     // One of several: they are chosen from in one place.
-    leave_behind([&](const Frame& frame) { return frame.identity != identity; }, dead);
+    leave_behind([&](const Frame& frame) { return frame.identity != identity; }, now, dead);
     found = left_index_.find(identity);
   }
   const auto newest = most_like(found->second, above);
   const auto oldest = oldest_of_chain(newest);
   for (auto it = newest;; --it) {
     returned.push_back(it->frame);
+    returned.back().duration = since(it->frame.entered, now);
     if (it == oldest) break;
   }
   forget_left(newest);
 }
 
-void CallStack::unwind_to(VirtAddr sp, std::vector<Frame>& dead) {
-  leave_behind([&](const Frame& frame) { return frame.identity.sp >= sp; }, dead);
+void CallStack::unwind_to(VirtAddr sp, Timestamp now, std::vector<Frame>& dead) {
+  leave_behind([&](const Frame& frame) { return frame.identity.sp >= sp; }, now, dead);
 }
 
-std::vector<Frame> CallStack::clear() {
+std::vector<Frame> CallStack::clear(Timestamp now) {
+  settle_times(0, now);
   std::vector<Entry> all(left_.begin(), left_.end());
   all.insert(all.end(), active_.begin(), active_.end());
   std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.age < b.age; });
@@ -154,13 +163,25 @@ std::vector<Frame> CallStack::clear() {
 
 // The newest active frames, down to the first that `stays`, become left, in the order of their age.
 template <typename Stays>
-void CallStack::leave_behind(Stays stays, std::vector<Frame>& dead) {
+void CallStack::leave_behind(Stays stays, Timestamp now, std::vector<Frame>& dead) {
   size_t kept = active_.size();
   while (kept > 0 && !stays(active_[kept - 1].frame)) --kept;
   if (kept == active_.size()) return;
+  settle_times(kept, now);
   for (size_t i = kept; i < active_.size(); ++i) keep_left(active_[i], dead);
   active_.resize(kept);
   while (left_.size() > kMaxLeft) bury_left(left_index_.at(left_.front().frame.identity).front(), dead);
+}
+
+// The active frames from `first` on are active no more.
+void CallStack::settle_times(size_t first, Timestamp now) {
+  for (size_t i = active_.size(); i-- > first;) {
+    Frame& frame = active_[i].frame;
+    frame.duration = since(frame.entered, now);
+    frame.self = frame.duration - std::min(frame.duration, frame.inner);
+    if (i > 0) active_[i - 1].frame.inner += frame.duration;
+    --active_of_[frame.probe];
+  }
 }
 
 void CallStack::keep_left(const Entry& entry, std::vector<Frame>& dead) {
@@ -174,7 +195,8 @@ void CallStack::keep_left(const Entry& entry, std::vector<Frame>& dead) {
     alike.push_back(std::prev(left_.end()));
 }
 
-void CallStack::bury_active(size_t first, std::vector<Frame>& dead) {
+void CallStack::bury_active(size_t first, Timestamp now, std::vector<Frame>& dead) {
+  settle_times(first, now);
   for (size_t i = first; i < active_.size(); ++i) dead.push_back(active_[i].frame);
   active_.resize(first);
 }

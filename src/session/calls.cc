@@ -29,7 +29,10 @@ bool has_stack_sources(const agent::CapturePlan& plan) {
 void CallTracer::observe(Task& task, const mech::BreakpointSite& site, const arch::Regs& regs,
                          const NeedStopped& need_stopped) {
   who_ = task.id;
+  // Of the moment at which the stop was seen: all that we do from then on is not the call's.
   now_ = timestamp();
+  now_.monotonic = task.clock.stopped_at();
+  thread_time_ = thread_time(task);
   regs_ = regs;
   dead_.clear();
   returned_.clear();
@@ -48,6 +51,10 @@ void CallTracer::observe(Task& task, const mech::BreakpointSite& site, const arc
   if (!calls.empty()) observe_entries(task, site, calls, need_stopped);
 }
 
+event::Timestamp CallTracer::thread_time(const Task& task) const {
+  return {now_.realtime, services_.options.raw_times ? task.clock.stopped_at() : task.clock.time()};
+}
+
 OpenCall CallTracer::take_open(Task& task, event::CallId call) {
   auto found = task.open_calls.find(call);
   if (found == task.open_calls.end()) return {};
@@ -61,8 +68,9 @@ void CallTracer::observe_returns(Task& task, VirtAddr site, const arch::Regs& re
   const auto identity = event::FrameIdentity::at_return(regs, site);
   event::CallerWords above;
   if (task.stack.alike(identity)) above = words_above(task.process->image->space().memory(), regs.sp());
-  task.stack.leave(identity, frames_, dead_, above);
+  task.stack.leave(identity, thread_time_, frames_, dead_, above);
   if (frames_.empty()) return;
+  for (const event::Frame& frame : frames_) task.own_time += frame.self;
   memory_.clear();
   const uint64_t result = regs.result();
   bool deep = false, wanted = false;
@@ -195,7 +203,7 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
   if (entered.unseen == nullptr) {
     const auto identity = event::FrameIdentity::at_entry(regs_, return_address);
     entered.depth =
-        task.stack.enter(identity, site.address, probe.id, entered.call, now_, dead_, above_).depth;
+        task.stack.enter(identity, site.address, probe.id, entered.call, thread_time_, dead_, above_).depth;
     if (!decoder.all_at_entry()) {
       const auto stack = stack_arguments(decoder.at_entry().stack_bytes);
       task.open_calls[entered.call] = OpenCall{regs_, {stack.begin(), stack.end()}, {}, entered.vectors};
@@ -243,7 +251,7 @@ void CallTracer::name_descriptors(decode::Value& value) const {
 void CallTracer::report(Task& task) {
   for (const event::Frame& frame : dead_) {
     task.open_calls.erase(frame.call);
-    abandoned(who_, frame);
+    services_.reporter.take(who_, now_, abandoned(frame));
   }
   for (Returned& returned : returned_) report_return(returned);
   for (Entered& entered : entered_) report_entry(entered);
@@ -274,7 +282,10 @@ void CallTracer::report_return(Returned& returned) {
   record.label = &probe.label;
   record.call = returned.frame.call;
   record.depth = returned.frame.depth;
-  record.duration = now_.monotonic - returned.frame.entered.monotonic;
+  record.duration = returned.frame.duration;
+  record.self = returned.frame.self;
+  record.recursive = returned.frame.recursive;
+  record.failed = returned.decoded->failed;
   record.arguments = std::move(returned.decoded->arguments);
   record.result = std::move(returned.decoded->result);
   if (record.result.kind == decode::Value::Kind::error_result)
@@ -282,21 +293,36 @@ void CallTracer::report_return(Returned& returned) {
   services_.reporter.take(who_, now_, std::move(record));
 }
 
-void CallTracer::abandoned(event::TraceeId who, const event::Frame& frame) {
-  const event::Timestamp now = timestamp();
-  services_.reporter.take(who, now,
-                          decode::CallAbandoned{&services_.registry.at(frame.probe).label, frame.call,
-                                                frame.depth, now.monotonic - frame.entered.monotonic});
+decode::CallAbandoned CallTracer::abandoned(const event::Frame& frame) const {
+  return {&services_.registry.at(frame.probe).label,
+          frame.call,
+          frame.depth,
+          frame.duration,
+          frame.self,
+          frame.recursive,
+          false};
 }
 
 void CallTracer::abandon_all(Task& task) {
   // The newest first: that is the order in which they stand open in the trace.
-  auto frames = task.stack.clear();
+  task.clock.stopped(monotonic_now(), 0);
+  auto frames = task.stack.clear(thread_time(task));
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     abandon_pairs(task, frame->call);
-    abandoned(task.id, *frame);
+    services_.reporter.take(task.id, timestamp(), abandoned(*frame));
   }
   abandon_pairs(task);
+  task.open_calls.clear();
+}
+
+void CallTracer::leave_open(Task& task) {
+  task.clock.stopped(monotonic_now(), 0);
+  auto frames = task.stack.clear(thread_time(task));
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+    auto record = abandoned(*frame);
+    record.still_open = true;
+    services_.reporter.take(task.id, timestamp(), std::move(record));
+  }
   task.open_calls.clear();
 }
 

@@ -26,6 +26,8 @@ class CallTracer {
   void abandon_all(Task& task);
   // The pairs of SDT probes of which only the begin was met, and that after this call, newest first.
   void abandon_pairs(Task& task, event::CallId after = event::CallId{});
+  // Those of a task that runs on untraced.
+  void leave_open(Task& task);
 
  private:
   using Owner = mech::BreakpointSite::Owner;
@@ -71,12 +73,14 @@ class CallTracer {
                                           const event::Frame& frame, const arch::Regs& exit);
   void report_entry(Entered& entered);
   void report_return(Returned& returned);
-  void abandoned(event::TraceeId who, const event::Frame& frame);
+  event::Timestamp thread_time(const Task& task) const;
+  decode::CallAbandoned abandoned(const event::Frame& frame) const;
   OpenCall take_open(Task& task, event::CallId call);
 
   Services& services_;
   event::TraceeId who_;
   event::Timestamp now_;
+  event::Timestamp thread_time_;  // the stack's: of the thread's own clock
   arch::Regs regs_;
   event::CallerWords above_{};
   mech::CapturedMemory memory_;

@@ -10,9 +10,12 @@ namespace {
 // Of one thread: begins whose code was left without passing an end.
 constexpr size_t kMostOpenPairs = 65536;
 
-// As calls have one.
-event::Frame frame_of(const OpenPair& pair) {
+// As calls have one. Of its time that of calls inside is not its own.
+event::Frame frame_of(const OpenPair& pair, uint64_t now, const Task& task) {
   event::Frame frame;
+  frame.duration = now - std::min(now, pair.entered.monotonic);
+  frame.inner = task.own_time - pair.own_time_before;
+  frame.self = frame.duration - std::min(frame.duration, frame.inner);
   frame.probe = pair.probe;
   frame.call = pair.call;
   frame.depth = pair.depth;
@@ -52,10 +55,10 @@ void CallTracer::observe_instants(Task& task, const mech::BreakpointSite& site) 
 
 void CallTracer::begin_pair(Task& task, const Entered& entered) {
   if (task.open_pairs.size() == kMostOpenPairs) {
-    dead_.push_back(frame_of(task.open_pairs.front()));
+    dead_.push_back(frame_of(task.open_pairs.front(), thread_time_.monotonic, task));
     task.open_pairs.erase(task.open_pairs.begin());
   }
-  task.open_pairs.push_back({entered.probe->id, entered.probe->pair, entered.call, entered.depth, now_});
+  task.open_pairs.push_back({entered.probe->id, entered.probe->pair, entered.call, entered.depth, thread_time_, task.own_time});
 }
 
 // An end whose begin was before our time, or in another thread, ends nothing.
@@ -64,7 +67,9 @@ void CallTracer::end_pair(Task& task, const Probe& end) {
                            [&](const OpenPair& one) { return one.pair == end.pair; });
   if (open == task.open_pairs.rend()) return;
   Returned returned;
-  returned.frame = frame_of(*open);
+  returned.frame = frame_of(*open, thread_time_.monotonic, task);
+  task.own_time += returned.frame.self;
+  task.stack.count_inside(returned.frame.self);
   returned.decoded.emplace();
   returned.decoded->result.kind = decode::Value::Kind::nothing;
   returned_.push_back(std::move(returned));
@@ -72,8 +77,10 @@ void CallTracer::end_pair(Task& task, const Probe& end) {
 }
 
 void CallTracer::abandon_pairs(Task& task, event::CallId after) {
+  const event::Timestamp now = timestamp();
+  const uint64_t time = thread_time(task).monotonic;
   while (!task.open_pairs.empty() && task.open_pairs.back().call > after) {
-    abandoned(task.id, frame_of(task.open_pairs.back()));
+    services_.reporter.take(task.id, now, abandoned(frame_of(task.open_pairs.back(), time, task)));
     task.open_pairs.pop_back();
   }
 }

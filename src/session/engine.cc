@@ -86,6 +86,7 @@ bool Engine::should_end() const {
 }
 
 void Engine::run() {
+  calibrate();
   attach_all();
   if (!options_.command.empty() && !launch()) detach_all();
   if (options_.command.empty() && !processes_.empty()) tell_ready();
@@ -135,6 +136,7 @@ void Engine::handle(const tracee::WaitEvent& event) {
   auto found = tasks_.find(event.tid);
   if (found == tasks_.end()) return on_unknown(event);
   Task& task = *found->second;
+  task.clock.stopped(monotonic_now(), shared_.summary.share.low_ns);
   moment::enter(Moment::stop_peeked);
   RTRACE_LOG(session, 3, "{}: code {} status {:#x}", event.tid, event.status.code,
              static_cast<unsigned>(event.status.status));
@@ -291,6 +293,7 @@ void Engine::on(Task& task, tracee::GroupStop) {
   syscalls_.settle(task);
   task.listening = true;
   task.interrupted = false;
+  runs_on(task);
   (void)tracee::listen(task.id.tid);
 }
 

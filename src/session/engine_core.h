@@ -48,6 +48,7 @@ class Engine {
   bool shows_syscalls(const Task& task) const;
   static void let_kernel_restart(pid_t tid);
   void watch_handlers(Task& task, const arch::Regs& regs);
+  void runs_on(Task& task);
   NeedStopped stop_here(Task& task, const arch::Regs& at);
 
   // --- engine_tasks.cc: tasks and processes come and go
@@ -107,6 +108,9 @@ class Engine {
                           std::set<pid_t>& called);
   static void release(pid_t tid, bool called);
   void clean_later(const std::map<pid_t, std::string>& failures);
+
+  // --- engine_clock.cc
+  void calibrate();
 
   // --- closing.cc
   void closing_words();

@@ -191,6 +191,7 @@ void Engine::detach(std::set<pid_t> pids) {
   moment::enter(Moment::detach);
   for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);
+    if (found != tasks_.end()) found->second->clock.stopped(monotonic_now(), 0);
     if (found == tasks_.end() || found->second->process->image == nullptr) continue;
     settle_registers(*found->second, *found->second->process->image);
   }
@@ -213,6 +214,8 @@ void Engine::detach(std::set<pid_t> pids) {
   for (pid_t pid : pids) {
     auto process = processes_.find(pid);
     if (process == processes_.end()) continue;
+    for (auto& [tid, task] : tasks_)
+      if (task->process == process->second.get() && !task->process->silent) calls_.leave_open(*task);
     if (process->second->attached)
       reporter_.notice(fmt::format("detached from {} ({})", pid, process->second->name));
     end_process(*process->second);

@@ -48,6 +48,7 @@ bool Engine::leave_copy(Task& task, Image& image, arch::Regs& regs, int signal) 
 }
 
 void Engine::go_on(Task& task, int signal) {
+  runs_on(task);
   if (task.replays.awaiting() || shows_syscalls(task))
     (void)tracee::resume_to_syscall(task.id.tid, signal);
   else

@@ -46,6 +46,7 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
   const auto stopped = stop_here(task, regs)();
   if (!stopped) return false;
   (void)image->survival().lower(*stopped, image->space());
+  runs_on(task);
   (void)tracee::resume(task.id.tid, SIGTRAP);
   return true;
 }

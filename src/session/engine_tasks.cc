@@ -30,6 +30,7 @@ Task& Engine::add_task(pid_t tid, Process& process) {
   task = std::make_unique<Task>();
   task->id = {process.pid, tid, next_serial_++};
   task->process = &process;
+  task->clock = event::ThreadClock(monotonic_now());
   if (!process.silent && tasks_.size() > 1) reporter_.take(task->id, timestamp(), decode::ThreadStarted{});
   return *task;
 }
@@ -214,6 +215,8 @@ void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
     task.stack = parent.stack;
     task.open_calls = parent.open_calls;
     task.open_pairs = parent.open_pairs;
+    task.clock = parent.clock;
+    task.clock.resumed(monotonic_now());
   }
   go_on(task, 0);
 }

@@ -22,7 +22,7 @@
 #include "rtrace/base/moment.h"
 #include "rtrace/mech/heal.h"
 #include "rtrace/mech/repair.h"
-#include "rtrace/sink/summary_sink.h"
+#include "rtrace/sink/summary_table.h"
 
 namespace rtrace::session {
 namespace {
@@ -227,6 +227,17 @@ size_t FrontEnd::heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& 
   }
 }
 
+std::string FrontEnd::tables() const {
+  const sink::SummaryTable& table = shared_->summary;
+  std::string text;
+  if (options_.summary)
+    text = options_.ltrace_compat ? sink::render_ltrace_summary(table)
+                                  : sink::render_summary(table, options_.sort,
+                                                         options_.raw_times ? sink::ShareShown::contained
+                                                                            : sink::ShareShown::subtracted);
+  return text + sink::render_histograms(table, options_.histograms, terminal_width());
+}
+
 // False where a reader takes nothing any more: what is left is given up, for somebody asked us to end.
 bool FrontEnd::finish_output() {
   reader_->stop();
@@ -245,7 +256,7 @@ bool FrontEnd::finish_output() {
     nanosleep(&pause, nullptr);
   }
   writer_.join();
-  if (options_.summary && !exec_failed_) output_.write(sink::render_summary(shared_->summary));
+  if (!exec_failed_) output_.write(tables());
   if (output_.error_number() != 0)
     say(output_.error_number() == EPIPE
             ? "nobody reads the output any more; detached"

@@ -73,6 +73,7 @@ class FrontEnd {
   void request_detach();
   void heal_after_engine();
   size_t heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes);
+  std::string tables() const;
   bool finish_output();
   void say(const std::string& line);
   int exit_status() const;

@@ -55,6 +55,26 @@ void set_time(Draft& draft, std::string_view option, const std::string& value) {
   draft.time_name = value;
 }
 
+void set_sort(Draft& draft, std::string_view option, const std::string& value) {
+  const auto& keys = sink::sort_keys();
+  const auto found = std::find(keys.begin(), keys.end(), value);
+  if (found == keys.end()) {
+    const auto near = nearest_names(value, keys, 1);
+    throw UsageError(fmt::format("{}={}: one of {} is expected{}", option, value, fmt::join(keys, ", "),
+                                 near.empty() ? "" : fmt::format("; did you mean {}?", near[0])));
+  }
+  draft.options.sort = static_cast<sink::SortKey>(found - keys.begin());
+}
+
+void add_histogram(Draft& draft, std::string_view option, const std::string& value) {
+  auto& names = draft.options.histograms;
+  if (value.empty()) throw UsageError(fmt::format("{}=: the name of a function is expected", option));
+  if (std::find(names.begin(), names.end(), value) != names.end()) return;
+  if (names.size() == sink::kMaxHistograms)
+    throw UsageError(fmt::format("{}={}: at most {} of them", option, value, sink::kMaxHistograms));
+  names.push_back(value);
+}
+
 void set_debug(Draft&, std::string_view, const std::string& value) {
   try {
     log::configure(value);
@@ -108,7 +128,12 @@ const std::vector<Row>& rows() {
       {{'y', "fds", "", kArguments, "file descriptors with the file or socket behind them"},
        SET(d.options.descriptors = true)},
       {{'c', "summary-only", "", kOutput, "no call lines; a table of counts and times at the end"},
-       SET(d.options.summary = true)},
+       SET((d.options.summary = true, d.options.call_lines = false))},
+      {{0, "summary", "", kOutput, "the table, and the call lines too"}, SET(d.options.summary = true)},
+      {{0, "sort", "KEY", kOutput, "order of the table: time, self, calls, max, p99 or name"}, set_sort},
+      {{0, "hist", "NAME", kOutput, "a histogram of that function's durations at the end"}, add_histogram},
+      {{0, "raw-times", "", kOutput, "durations with rtrace's own share, which is shown"},
+       SET(d.options.raw_times = true)},
       {{'o', "output", "FILE", kOutput, "write there instead of stderr; '-' is stdout, '|command' a pipe"},
        SET(d.options.output = v)},
       {{0, "append", "", kOutput, "append to the -o file"}, SET(d.options.append = true)},
@@ -279,6 +304,7 @@ void settle(Draft& draft) {
   if (options.requests.all.empty() && options.quiet == 0 && !options.default_calls && !options.syscalls)
     throw UsageError("-L without -e, -l, -x or -S leaves nothing to trace; see rtrace --help");
   options.text.exits = options.quiet < 2;
+  options.raw_times |= options.ltrace_compat;
   settle_pid_prefix(options);
 }
 
@@ -316,6 +342,10 @@ const std::vector<OptionInfo>& option_table() {
 }
 
 unsigned default_align() {
+  return terminal_width() * 5 / 8;
+}
+
+unsigned terminal_width() {
   unsigned width = 80;
   const char* columns = getenv("COLUMNS");
   auto given = columns != nullptr ? parse_number(columns) : std::nullopt;
@@ -325,7 +355,7 @@ unsigned default_align() {
   else if ((ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0) &&
            size.ws_col > 0)
     width = size.ws_col;
-  return width * 5 / 8;
+  return width;
 }
 
 std::string help_text() {

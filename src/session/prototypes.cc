@@ -135,7 +135,7 @@ Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Calle
   std::string why;
   auto ask = [&](const std::shared_ptr<const elf::ElfFile>& file, auto question) -> Found {
     // A table of counts shows no arguments.
-    if (file == nullptr || options_.summary) return nullptr;
+    if (file == nullptr || !options_.call_lines) return nullptr;
     const auto& [debug, reason] = files.debug_info(file, servers);
     if (debug == nullptr) {
       why += "; " + reason;

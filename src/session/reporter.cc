@@ -18,6 +18,10 @@ uint64_t nanoseconds(clockid_t clock) {
 
 }  // namespace
 
+uint64_t monotonic_now() {
+  return nanoseconds(CLOCK_MONOTONIC);
+}
+
 event::Timestamp timestamp() {
   return {nanoseconds(CLOCK_REALTIME), nanoseconds(CLOCK_MONOTONIC)};
 }
@@ -27,10 +31,10 @@ event::Timestamp timestamp() {
 Reporter::Reporter(const Options& options, Shared& shared, int event_fd)
     : options_(options),
       writer_(shared.output, event_fd, options.pids.empty() ? OnFull::block : OnFull::block_a_while) {
-  if (options.summary)
-    sinks_.push_back(std::make_unique<sink::SummarySink>(shared.summary, options.text.demangle));
-  else
-    sinks_.push_back(std::make_unique<sink::TextSink>(writer_, options.text));
+  if (options.summary || !options.histograms.empty())
+    sinks_.push_back(
+        std::make_unique<sink::SummarySink>(shared.summary, options.text.demangle, options.histograms));
+  if (options.call_lines) sinks_.push_back(std::make_unique<sink::TextSink>(writer_, options.text));
 }
 
 void Reporter::take(const decode::Record& record) {

@@ -48,5 +48,6 @@ class Reporter {
 
 // Both clocks, now.
 event::Timestamp timestamp();
+uint64_t monotonic_now();
 
 }  // namespace rtrace::session

@@ -10,6 +10,7 @@
 #include "image.h"
 #include "rtrace/arch/vector_regs.h"
 #include "rtrace/event/call_stack.h"
+#include "rtrace/event/thread_clock.h"
 #include "rtrace/session/replays.h"
 #include "rtrace/tracee/interrupted_syscall.h"
 #include "sigtrap.h"
@@ -43,7 +44,8 @@ struct OpenPair {
   uint32_t pair = 0;
   event::CallId call{};
   unsigned depth = 0;
-  event::Timestamp entered;
+  event::Timestamp entered;      // of the thread's own clock
+  uint64_t own_time_before = 0;  // Task::own_time then
 };
 
 // A system call that the thread is in.
@@ -64,7 +66,9 @@ struct OpenSyscall {
 struct Task {
   event::TraceeId id;
   Process* process = nullptr;
+  event::ThreadClock clock;
   event::CallStack stack;
+  uint64_t own_time = 0;  // ns: of all calls that have returned
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
   std::vector<OpenPair> open_pairs;
   std::optional<OpenSyscall> syscall;

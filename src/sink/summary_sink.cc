@@ -1,22 +1,19 @@
 #include "rtrace/sink/summary_sink.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <iterator>
-#include <string_view>
+#include <utility>
 #include <variant>
-#include <vector>
 
 #include "names.h"
+#include "rtrace/base/text.h"
 
 namespace rtrace::sink {
 namespace {
 
-// The table is read by another process, also after this one was killed between any two instructions: each
-// number is stored whole, and a row counts only when it is complete.
+// The table is read by another process, also after this one was killed between any two instructions: what is
+// new is complete before the number that makes it count is stored.
 void publish(uint64_t& number, uint64_t value) {
   std::atomic_ref(number).store(value, std::memory_order_release);
 }
@@ -24,32 +21,86 @@ void add(uint64_t& number, uint64_t amount) {
   publish(number, number + amount);
 }
 
-double percent(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+template <typename Change>
+void change(SummaryRow& row, Change apply) {
+  CallNumbers& next = row.numbers[(row.version + 1) % 2];
+  next = row.numbers[row.version % 2];
+  apply(next);
+  publish(row.version, row.version + 1);
 }
 
-double seconds(uint64_t nanoseconds) {
-  return static_cast<double>(nanoseconds) / 1e9;
-}
-
-std::string_view name_of(const SummaryRow& row) {
-  return {row.name, strnlen(row.name, sizeof row.name)};
+template <size_t Size>
+void copy_cut(char (&to)[Size], const std::string& from) {
+  const size_t size = std::min(from.size(), Size - 1);
+  std::memcpy(to, from.data(), size);
+  to[size] = '\0';
 }
 
 }  // namespace
 
-SummarySink::SummarySink(SummaryTable& table, bool demangle) : table_(table), demangle_(demangle) {}
+bool is_named(const decode::ProbeLabel& label, const std::string& name) {
+  if (name == label.name || name == label.text()) return true;
+  const std::string& object = label.object.empty() ? label.defined_in : label.object;
+  if (!object.empty() && name == label.name + "@" + object) return true;
+  const auto demangled = demangle(label.name);
+  return demangled && name == *demangled;
+}
+
+SummarySink::SummarySink(SummaryTable& table, bool demangle, std::vector<std::string> histograms)
+    : table_(table), demangle_(demangle), histograms_(std::move(histograms)) {}
 
 void SummarySink::take(const decode::Record& record) {
-  if (const auto* entered = std::get_if<decode::CallEntered>(&record.body)) {
-    SummaryRow* row = row_of(*entered->label);
-    add(row != nullptr ? row->calls : table_.overflowed, 1);
-  } else if (const auto* returned = std::get_if<decode::CallReturned>(&record.body)) {
-    SummaryRow* row = row_of(*returned->label);
-    if (row == nullptr) return;
-    add(row->total_ns, returned->duration);
-    add(row->returned, 1);
-  }
+  if (const auto* call = std::get_if<decode::CallEntered>(&record.body)) entered(*call);
+  if (const auto* call = std::get_if<decode::CallReturned>(&record.body)) returned(*call);
+  if (const auto* call = std::get_if<decode::CallAbandoned>(&record.body)) abandoned(*call);
+}
+
+void SummarySink::entered(const decode::CallEntered& call) {
+  SummaryRow* row = row_of(*call.label);
+  if (row == nullptr) return add(table_.overflowed, 1);
+  change(*row, [&](CallNumbers& numbers) {
+    ++numbers.calls;
+    if (call.label->instant)
+      ++numbers.instants;
+    else if (call.unseen_return)
+      ++numbers.unreturned;
+  });
+}
+
+void SummarySink::returned(const decode::CallReturned& call) {
+  SummaryRow* row = row_of(*call.label);
+  if (row == nullptr) return;
+  change(*row, [&](CallNumbers& numbers) {
+    ++numbers.returned;
+    numbers.errors += call.failed || call.error;
+    numbers.all_ns += call.duration;
+    if (!call.recursive) numbers.outermost_ns += call.duration;
+    numbers.self_ns += call.self;
+    numbers.max_ns = std::max(numbers.max_ns, call.duration);
+  });
+  count_duration(*row, call.duration);
+}
+
+void SummarySink::abandoned(const decode::CallAbandoned& call) {
+  SummaryRow* row = row_of(*call.label);
+  if (row == nullptr) return;
+  change(*row, [&](CallNumbers& numbers) {
+    ++numbers.unreturned;
+    if (!call.recursive) numbers.unreturned_ns += call.duration;
+    numbers.self_ns += call.self;
+  });
+}
+
+void SummarySink::count_duration(SummaryRow& row, uint64_t duration) {
+  if (row.block == 0) take_block(row);
+  if (row.block == 0) return;
+  add(table_.blocks[row.block - 1].counts[agent::bucket_of(duration)], 1);
+}
+
+void SummarySink::take_block(SummaryRow& row) {
+  if (table_.blocks_used == SummaryTable::kBlocks) return;
+  publish(table_.blocks_used, table_.blocks_used + 1);
+  publish(row.block, table_.blocks_used);
 }
 
 SummaryRow* SummarySink::row_of(const decode::ProbeLabel& label) {
@@ -58,47 +109,26 @@ SummaryRow* SummarySink::row_of(const decode::ProbeLabel& label) {
   return found->second;
 }
 
-SummaryRow* SummarySink::new_row(const decode::ProbeLabel& label) {
-  std::string name = printable_label(label, demangle_, false);
-  auto [found, added] = by_name_.try_emplace({name, label.object, label.kind}, nullptr);
-  if (!added || table_.used == SummaryTable::kRows) return found->second;
-  SummaryRow& row = table_.rows[table_.used];
-  name.resize(std::min(name.size(), sizeof row.name - 1));
-  std::memcpy(row.name, name.c_str(), name.size() + 1);
-  publish(table_.used, table_.used + 1);
-  return found->second = &row;
+uint64_t SummarySink::wanted(const decode::ProbeLabel& label, const std::string& printed) const {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < histograms_.size() && i < kMaxHistograms; ++i)
+    if (histograms_[i] == printed || is_named(label, histograms_[i])) bits |= uint64_t{1} << i;
+  return bits;
 }
 
-std::string render_summary(const SummaryTable& table) {
-  std::vector<SummaryRow> rows(table.rows, table.rows + std::min<uint64_t>(table.used, SummaryTable::kRows));
-  if (table.overflowed > 0) {
-    SummaryRow others{};
-    std::strcpy(others.name, "(others)");
-    others.calls = table.overflowed;
-    rows.push_back(others);
-  }
-  std::sort(rows.begin(), rows.end(), [](const SummaryRow& a, const SummaryRow& b) {
-    if (a.total_ns != b.total_ns) return a.total_ns > b.total_ns;
-    return a.calls != b.calls ? a.calls > b.calls : name_of(a) < name_of(b);
-  });
-  uint64_t calls = 0, total = 0;
-  for (const SummaryRow& row : rows) {
-    calls += row.calls;
-    total += row.total_ns;
-  }
-
-  std::string out =
-      "% time     seconds  usecs/call     calls      function\n"
-      "------ ----------- ----------- --------- --------------------\n";
-  auto to = std::back_inserter(out);
-  for (const SummaryRow& row : rows) {
-    uint64_t each = row.returned == 0 ? 0 : row.total_ns / 1000 / row.returned;
-    fmt::format_to(to, "{:6.2f} {:11.6f} {:11} {:9} {}\n", percent(row.total_ns, total),
-                   seconds(row.total_ns), each, row.calls, name_of(row));
-  }
-  out += "------ ----------- ----------- --------- --------------------\n";
-  fmt::format_to(to, "100.00 {:11.6f} {:11} {:9} total\n", seconds(total), "", calls);
-  return out;
+SummaryRow* SummarySink::new_row(const decode::ProbeLabel& label) {
+  const std::string name = printable_label(label, demangle_, false);
+  auto [found, added] = by_name_.try_emplace({name, label.object, label.defined_in, label.kind}, nullptr);
+  if (!added || table_.used == SummaryTable::kRows) return found->second;
+  SummaryRow& row = table_.rows[table_.used];
+  copy_cut(row.name, name);
+  std::string object;
+  append_printable(object, label.object.empty() ? label.defined_in : label.object, false);
+  copy_cut(row.object, object);
+  row.wanted = wanted(label, name);
+  if (row.wanted != 0) take_block(row);
+  publish(table_.used, table_.used + 1);
+  return found->second = &row;
 }
 
 }  // namespace rtrace::sink

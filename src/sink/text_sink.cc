@@ -284,6 +284,7 @@ void TextSink::Impl::operator()(const decode::CallReturned& call) {
 }
 
 void TextSink::Impl::operator()(const decode::CallAbandoned& call) {
+  if (call.still_open) return;  // finish() closes what stands open; more is not known
   if (open && open->call == call.call) {
     out += " <no return ...>\n";
     open.reset();

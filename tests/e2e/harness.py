@@ -82,6 +82,45 @@ def run(arguments, stdin=None, patience=PATIENCE, separate=True, cwd=None):
         return Result(done.returncode, read_text(output) if separate else done.stderr, done.stdout, done.stderr)
 
 
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def seconds(cell):
+    """What a cell like 412ns, 1.2ms or 1.00s+ says; None for `-`."""
+    match = re.fullmatch(r"([\d.]+)(ns|us|ms|s)\+?", cell)
+    return float(match.group(1)) * UNITS[match.group(2)] if match else None
+
+
+class Summary:
+    """The table of -c: its rows by function, each a dict by column; `total` is the last one, `notes` what follows."""
+    COLUMNS = ["% time", "seconds", "usecs/call", "calls", "errors", "p50", "p95", "p99", "max", "self", "function"]
+
+    def __init__(self, trace):
+        self.rows, self.total, self.notes = {}, None, []
+        lines = trace.splitlines()
+        begin = next((i for i, line in enumerate(lines) if line.startswith("% time ")), None)
+        if begin is None or re.split(r"\s+", lines[begin].replace("% time", "%time", 1))[1:] != self.COLUMNS[1:]:
+            raise Failure("no table in:\n" + trace[:2000])
+        body = iter(lines[begin + 2:])
+        for line in body:
+            if line.startswith("------"):
+                break
+            cells = line.split(None, len(self.COLUMNS) - 1)
+            row = dict(zip(self.COLUMNS, cells))
+            row["calls"], row["errors"] = int(row["calls"]), int(row["errors"])
+            if row["function"] in self.rows:
+                raise Failure("two rows of %s in:\n%s" % (row["function"], trace[:2000]))
+            self.rows[row["function"]] = row
+        match = re.fullmatch(r"100\.00 +(\d+\.\d{6}) +(\d+) +(\d+) +(\S+) +total", next(body, ""))
+        if not match:
+            raise Failure("no last row in:\n" + trace[-2000:])
+        self.total = {"seconds": float(match.group(1)), "calls": int(match.group(2)), "errors": int(match.group(3))}
+        self.notes = list(body)
+
+    def calls(self):
+        return {name: row["calls"] for name, row in self.rows.items()}
+
+
 def read_text(path):
     try:
         with open(path, errors="replace") as file:

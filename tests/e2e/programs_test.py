@@ -15,8 +15,8 @@ class CoreUtilities(unittest.TestCase):
         result = harness.run(["-c", "--", "/usr/bin/sort"], stdin=text)
         self.assertEqual(result.status, 0, result)
         self.assertEqual(result.stdout, "".join(sorted(text.splitlines(True))))
-        self.assertRegex(result.trace, r"(?m)^ *\d+\.\d\d +\d+\.\d{6} +\d+ +\d+ (strcoll|memcmp|memcpy|setlocale)\b")
-        self.assertRegex(result.trace, r"(?m)^100\.00 .* total$")
+        calls = harness.Summary(result.trace).calls()
+        self.assertTrue({"strcoll", "memcmp", "memcpy", "setlocale"} & set(calls), calls)
 
     def test_ls_prints_what_it_prints_and_its_calls_are_named(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -38,8 +38,8 @@ class CoreUtilities(unittest.TestCase):
             self.assertEqual(result.status, 0, result)
             self.assertEqual(harness.read_text(os.path.join(folder, "one")), "one\n")
             self.assertEqual(harness.read_text(os.path.join(folder, "two")), "two\n")
-        self.assertRegex(result.trace, r"(?m)^100\.00 .* total$")
-        self.assertRegex(result.trace, r"(?m) strcoll\b|setlocale\b")
+        calls = harness.Summary(result.trace).calls()
+        self.assertTrue({"strcoll", "setlocale"} & set(calls), calls)
 
 
 @unittest.skipUnless(shutil.which("php"), "php is not installed")

@@ -67,6 +67,7 @@ class CallDecoder {
   struct Returned {
     std::vector<Argument> arguments;
     Value result;
+    bool failed = false;  // by the errno lens, whether or not the number is known
   };
   // `entry` as given to enter(), `exit` at the return address. `memory` is the memory now; stack arguments
   // are read where they lay at entry only by enter(), which is why their bytes travel in `entry_stack`

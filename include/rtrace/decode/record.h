@@ -65,14 +65,19 @@ struct CallReturned {
   Value result;
   uint64_t self = 0;                        // ns: the duration, less that of traced calls inside
   std::optional<int> error = std::nullopt;  // errno, where the prototype says that the result means a failure
+  bool failed = false;                      // the prototype says so, whether or not errno is known
+  bool recursive = false;                   // another call of the same probe was open when it was entered
 };
 
-// The frame is gone: exit, exec, longjmp, an exception.
+// The frame is gone: exit, exec, longjmp, an exception; or the trace ends.
 struct CallAbandoned {
   const ProbeLabel* label = nullptr;
   event::CallId call{};
   unsigned depth = 0;
-  uint64_t duration = 0;  // until it was known
+  uint64_t duration = 0;    // until it was left or its end was known
+  uint64_t self = 0;        // as in CallReturned
+  bool recursive = false;   // as in CallReturned
+  bool still_open = false;  // nothing is known of its end: the trace ends first
 };
 
 struct SignalDelivered {

@@ -18,6 +18,9 @@
 //   that unwinds, and is reported the same way.
 // - Frames below the current stack pointer have been left. They are out of depth, but still able to return:
 //   they may be on another stack (a coroutine), or about to be resumed.
+//
+// A frame's own time is its duration less that of the traced calls inside. It ends when the frame is left:
+// what passes until it returns all the same is other code's.
 #pragma once
 
 #include <array>
@@ -68,6 +71,11 @@ struct Frame {
   unsigned depth = 0;    // of active frames below it when it was entered
   bool chained = false;  // entered by a tail call from the next older frame of the same identity
   bool left = false;
+  bool recursive = false;  // a call of the same probe was active when it was entered
+  // Nanoseconds, all but `inner` set when it returns, is left or is found dead.
+  uint64_t inner = 0;     // of traced calls inside, so far
+  uint64_t self = 0;      // the duration less `inner`, until it was left
+  uint64_t duration = 0;  // until it returned; of one that does not, until it was left
 };
 
 class CallStack {
@@ -77,6 +85,8 @@ class CallStack {
   // turn.
   static constexpr size_t kMaxAlike = 256;
 
+  // `now` is the thread's: it never goes back.
+
   // A traced function is entered. Frames that this proves dead are appended to `dead`, oldest first. The
   // reference is good until the next call.
   Frame& enter(const FrameIdentity& identity, VirtAddr site, ProbeId probe, CallId call, Timestamp now,
@@ -85,18 +95,23 @@ class CallStack {
   // A return site is reached. Appends the frames that return now to `returned`, newest first: none where it
   // was no traced call's return, several for a chain of tail calls. Frames over the limit of left ones go to
   // `dead`. `above` matters only where alike() says so.
-  void leave(const FrameIdentity& identity, std::vector<Frame>& returned, std::vector<Frame>& dead,
-             const CallerWords& above = {});
+  void leave(const FrameIdentity& identity, Timestamp now, std::vector<Frame>& returned,
+             std::vector<Frame>& dead, const CallerWords& above = {});
+
+  // Time inside the newest active frame that is not its own, for another reason than a call.
+  void count_inside(uint64_t nanoseconds) {
+    if (!active_.empty()) active_.back().frame.inner += nanoseconds;
+  }
 
   // Whether more than one frame may return with this identity.
   bool alike(const FrameIdentity& identity) const { return left_index_.contains(identity); }
 
   // Frames whose stack pointer is below are left behind from here on (an event shows where the stack ends
   // now).
-  void unwind_to(VirtAddr sp, std::vector<Frame>& dead);
+  void unwind_to(VirtAddr sp, Timestamp now, std::vector<Frame>& dead);
 
   // The thread or its stack has ended: all frames, oldest first.
-  std::vector<Frame> clear();
+  std::vector<Frame> clear(Timestamp now);
 
   size_t depth() const { return active_.size(); }
   size_t size() const { return active_.size() + left_.size(); }
@@ -117,12 +132,13 @@ class CallStack {
   using Alike = std::vector<LeftList::iterator>;
 
   template <typename Stays>
-  void leave_behind(Stays stays, std::vector<Frame>& dead);
+  void leave_behind(Stays stays, Timestamp now, std::vector<Frame>& dead);
+  void settle_times(size_t first, Timestamp now);
   void keep_left(const Entry& entry, std::vector<Frame>& dead);
   void settle_left(const FrameIdentity& identity, const CallerWords& above, std::vector<Frame>& dead);
-  void settle_active(const FrameIdentity& identity, const CallerWords& above, ProbeId probe,
+  void settle_active(const FrameIdentity& identity, const CallerWords& above, ProbeId probe, Timestamp now,
                      std::vector<Frame>& dead);
-  void bury_active(size_t first, std::vector<Frame>& dead);
+  void bury_active(size_t first, Timestamp now, std::vector<Frame>& dead);
   void bury_left(LeftList::iterator newest, std::vector<Frame>& dead);
   void forget_left(LeftList::iterator newest);
   LeftList::iterator oldest_of_chain(LeftList::iterator newest);
@@ -130,6 +146,7 @@ class CallStack {
   // By age. Stack pointers fall from one to the next; only the frames of one chain share theirs, and their
   // whole identity.
   std::vector<Entry> active_;
+  std::unordered_map<ProbeId, uint32_t> active_of_;  // how many of each probe
   // By the time they were left. The frames of one chain lie side by side.
   LeftList left_;
   std::unordered_map<FrameIdentity, Alike, IdentityHash> left_index_;

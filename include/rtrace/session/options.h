@@ -10,6 +10,7 @@
 #include "rtrace/base/error.h"
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/plan/plan.h"
+#include "rtrace/sink/summary_table.h"
 #include "rtrace/sink/text_sink.h"
 
 namespace rtrace::session {
@@ -32,9 +33,13 @@ struct Options {
   sink::TextOptions text;
   unsigned frames = 0;       // -w
   bool descriptors = false;  // -y
-  bool summary = false;      // -c
-  bool follow = false;       // -f
-  bool syscalls = false;     // -S
+  bool call_lines = true;    // off: -c
+  bool summary = false;      // -c, --summary
+  sink::SortKey sort = sink::SortKey::time;
+  std::vector<std::string> histograms;  // --hist
+  bool raw_times = false;               // durations hold rtrace's own share; --ltrace-compat too
+  bool follow = false;                  // -f
+  bool syscalls = false;                // -S
   bool explain = false;
   bool trust_seccomp = false;
   bool ltrace_compat = false;
@@ -53,8 +58,9 @@ Options parse_options(const std::vector<std::string>& arguments, std::string_vie
 
 std::string help_text();
 std::string version_text();
-// The column where return values begin when -a is silent: 5/8 of the terminal's width ($COLUMNS, else the tty
-// of stdout or stderr, else 80).
+// $COLUMNS, else the tty's of stdout or stderr, else 80.
+unsigned terminal_width();
+// The column where return values begin when -a is silent: 5/8 of the terminal's width.
 unsigned default_align();
 
 // One row of the option table, for the completions' and the man page's tests as well.

@@ -364,9 +364,9 @@ TEST_P(ErrnoLens, NamesTheErrorOfAFailureOnly) {
   EXPECT_TRUE(decoder.needs_errno());
   arch::Regs exit;
   exit.raw.rax = GetParam().result;
-  EXPECT_EQ(
-      to_text(decoder.leave({}, exit, memory, {}, {nullptr, nullptr, nullptr, GetParam().error}).result),
-      GetParam().text);
+  const auto returned = decoder.leave({}, exit, memory, {}, {nullptr, nullptr, nullptr, GetParam().error});
+  EXPECT_EQ(to_text(returned.result), GetParam().text);
+  EXPECT_EQ(returned.failed, GetParam().text != "3");
 }
 INSTANTIATE_TEST_SUITE_P(
     Decode, ErrnoLens,

@@ -35,19 +35,20 @@ class CallStackTest : public testing::Test {
   uint64_t enter(const FrameIdentity& at, VirtAddr site = kF, const CallerWords& above = {}) {
     dead.clear();
     auto call = CallId{++last_call};
-    stack.enter(at, site, probe_at(site), call, Timestamp{last_call, last_call}, dead, above);
+    stack.enter(at, site, probe_at(site), call, Timestamp{now, now}, dead, above);
     return last_call;
   }
   std::vector<uint64_t> leave(const FrameIdentity& at, const CallerWords& above = {}) {
     dead.clear();
     std::vector<Frame> returned;
-    stack.leave(at, returned, dead, above);
+    stack.leave(at, {now, now}, returned, dead, above);
     return calls(returned);
   }
 
   CallStack stack;
   std::vector<Frame> dead;
   uint64_t last_call = 0;
+  uint64_t now = 0;
 };
 
 TEST_F(CallStackTest, EntryKeepsWhatItIsGiven) {
@@ -307,9 +308,9 @@ TEST_F(CallStackTest, AnExceptionTakesFramesOutOfDepthAtTheNextEventAbove) {
 TEST_F(CallStackTest, UnwindToKeepsTheFrameAtThatStackPointer) {
   enter(identity(300));
   enter(identity(200), kG);
-  stack.unwind_to({200}, dead);
+  stack.unwind_to({200}, {}, dead);
   EXPECT_EQ(stack.depth(), 2u);
-  stack.unwind_to({201}, dead);
+  stack.unwind_to({201}, {}, dead);
   EXPECT_EQ(stack.depth(), 1u);
   EXPECT_EQ(stack.size(), 2u);
   EXPECT_THAT(dead, IsEmpty());
@@ -319,7 +320,7 @@ TEST_F(CallStackTest, UnwindToKeepsTheFrameAtThatStackPointer) {
 TEST_F(CallStackTest, LeftFramesOverTheLimitDieOldestFirst) {
   constexpr uint64_t kOver = 3;
   for (uint64_t i = 0; i < CallStack::kMaxLeft + kOver; ++i) enter(identity(0x7fff0000 - 16 * i));
-  stack.unwind_to({0x7fff0001}, dead);
+  stack.unwind_to({0x7fff0001}, {}, dead);
   EXPECT_THAT(calls(dead), ElementsAre(1, 2, 3));
   EXPECT_EQ(stack.size(), CallStack::kMaxLeft);
   EXPECT_EQ(stack.depth(), 0u);
@@ -331,7 +332,7 @@ TEST_F(CallStackTest, AChainAtTheLimitIsForgottenWhole) {
   enter(identity(0x7fff0000), kF);
   enter(identity(0x7fff0000), kG);
   for (uint64_t i = 1; i < CallStack::kMaxLeft; ++i) enter(identity(0x7fff0000 - 16 * i));
-  stack.unwind_to({0x7fff0001}, dead);
+  stack.unwind_to({0x7fff0001}, {}, dead);
   EXPECT_THAT(calls(dead), ElementsAre(1, 2));
   EXPECT_THAT(leave(identity(0x7fff0000)), IsEmpty());
 }
@@ -344,10 +345,10 @@ TEST_F(CallStackTest, ClearGivesAllFramesOldestFirst) {
   leave(identity(250));
   enter(identity(200));
   enter(identity(50, 0x900));
-  stack.unwind_to({60}, dead);
-  EXPECT_THAT(calls(stack.clear()), ElementsAre(1, 2, 3, 5, 6));
+  stack.unwind_to({60}, {}, dead);
+  EXPECT_THAT(calls(stack.clear({})), ElementsAre(1, 2, 3, 5, 6));
   EXPECT_EQ(stack.size(), 0u);
-  EXPECT_THAT(stack.clear(), IsEmpty());
+  EXPECT_THAT(stack.clear({}), IsEmpty());
   EXPECT_THAT(leave(identity(100)), IsEmpty());
 }
 

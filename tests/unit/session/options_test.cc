@@ -66,6 +66,10 @@ std::string canonical(const Options& options) {
   all.add("summary", options.summary, false);
   all.add("frames", options.frames, 0u);
   all.add("descriptors", options.descriptors, false);
+  all.add("call_lines", options.call_lines, true);
+  all.add("sort", sink::sort_keys()[static_cast<size_t>(options.sort)], std::string("time"));
+  all.add("hist", fmt::format("{}", fmt::join(options.histograms, ",")), std::string());
+  all.add("raw_times", options.raw_times, options.ltrace_compat);
   all.add("follow", options.follow, false);
   all.add("syscalls", options.syscalls, false);
   all.add("explain", options.explain, false);
@@ -137,6 +141,17 @@ const std::vector<Row>& rows() {
       {"--fds cmd", "descriptors=true"},
       {"-c cmd", "summary=true"},
       {"--summary-only cmd", "summary=true"},
+      {"-c cmd", "summary=true call_lines=false"},
+      {"--summary-only cmd", "summary=true call_lines=false"},
+      {"--summary cmd", "summary=true"},
+      {"--summary -c cmd", "summary=true call_lines=false"},
+      {"-c --sort=self cmd", "summary=true call_lines=false sort=self"},
+      {"--sort calls --sort=name cmd", "sort=name"},
+      {"--sort=p99 cmd", "sort=p99"},
+      {"--sort=max cmd", "sort=max"},
+      {"--sort=time cmd", ""},
+      {"--hist=f --hist g --hist=f cmd", "hist=f,g"},
+      {"--raw-times -T cmd", "duration=true raw_times=true"},
       {"-o out cmd", "output=out"},
       {"-o - cmd", "output=-"},
       {"--output=|cat --append cmd", "output=|cat append=true"},
@@ -250,6 +265,10 @@ TEST(Options, MistakesAreNamedWithAHint) {
       {"--", "nothing to trace"},
       {"--folow cmd", "unknown option '--folow'; did you mean --follow?"},
       {"--sumary-only cmd", "did you mean --summary-only?"},
+      {"-c --sort=calsl cmd",
+       "--sort=calsl: one of time, self, calls, max, p99, name is expected; did you mean calls?"},
+      {"--sort cmd", "one of time, self, calls, max, p99, name is expected"},
+      {"--hist= cmd", "--hist=: the name of a function is expected"},
       {"--qqqqqqqqqq cmd", "unknown option '--qqqqqqqqqq'"},
       {"--=3 cmd", "unknown option '--'"},
       {"-Z cmd", "unknown option '-Z'; see rtrace --help"},

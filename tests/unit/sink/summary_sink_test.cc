@@ -1,35 +1,24 @@
+// What the sink counts, and ltrace's table of it.
 #include "rtrace/sink/summary_sink.h"
 
 #include <gmock/gmock.h>
 
-#include "sink/records.h"
+#include "sink/summary_fixture.h"
 
 namespace rtrace::sink {
 namespace {
 
 using namespace testing;  // the records
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
-class SummaryTest : public ::testing::Test {
- protected:
-  void calls(const decode::ProbeLabel& label, uint64_t count, uint64_t each_ns) {
-    for (uint64_t i = 0; i < count; ++i) {
-      sink.take(thread.enter(label, ++last, {}));
-      sink.take(thread(decode::CallReturned{&label, event::CallId{last}, 0, each_ns, {}, nothing()}));
-    }
-  }
-
-  std::unique_ptr<SummaryTable> table = std::make_unique<SummaryTable>();
-  SummarySink sink{*table, false};
-  Thread thread{100};
-  uint64_t last = 0;
-};
-
-TEST_F(SummaryTest, TheTableHasLtracesShape) {
+TEST_F(SummaryTest, LtracesTableHasLtracesShape) {
   const auto nap = call_site("nap"), raise = call_site("raise"), puts = call_site("puts");
   calls(puts, 1, 515'000);
   calls(raise, 2, 709'500);
   calls(nap, 1, 1'470'000);
-  EXPECT_EQ(render_summary(*table),
+  EXPECT_EQ(render_ltrace_summary(table),
             "% time     seconds  usecs/call     calls      function\n"
             "------ ----------- ----------- --------- --------------------\n"
             " 43.18    0.001470        1470         1 nap\n"
@@ -39,29 +28,28 @@ TEST_F(SummaryTest, TheTableHasLtracesShape) {
             "100.00    0.003404                     4 total\n");
 }
 
-TEST_F(SummaryTest, WithoutCallsTheTableIsEmptyButWhole) {
-  EXPECT_EQ(render_summary(*table),
+TEST_F(SummaryTest, WithoutCallsLtracesTableIsEmptyButWhole) {
+  EXPECT_EQ(render_ltrace_summary(table),
             "% time     seconds  usecs/call     calls      function\n"
             "------ ----------- ----------- --------- --------------------\n"
             "------ ----------- ----------- --------- --------------------\n"
             "100.00    0.000000                     0 total\n");
 }
 
-TEST_F(SummaryTest, CallsThatNeverReturnCountButTakeNoTime) {
+TEST_F(SummaryTest, InLtracesTableCallsThatNeverReturnCountButTakeNoTime) {
   const auto exit = call_site("exit"), f = call_site("f");
   calls(f, 3, 2000);
   sink.take(thread.enter(f, 50, {}));
   sink.take(thread.enter(exit, 51, {}));
   sink.take(thread.abandon(exit, 51));
-  EXPECT_THAT(render_summary(*table),
-              ::testing::HasSubstr("100.00    0.000006           2         4 f\n"
-                                   "  0.00    0.000000           0         1 exit\n"));
+  EXPECT_THAT(render_ltrace_summary(table), HasSubstr("100.00    0.000006           2         4 f\n"
+                                                      "  0.00    0.000000           0         1 exit\n"));
 }
 
-TEST_F(SummaryTest, ShortCallsAddUpBelowTheMicrosecond) {
+TEST_F(SummaryTest, InLtracesTableShortCallsAddUpBelowTheMicrosecond) {
   const auto f = call_site("f");
   calls(f, 10000, 300);
-  EXPECT_THAT(render_summary(*table), ::testing::HasSubstr("100.00    0.003000           0     10000 f\n"));
+  EXPECT_THAT(render_ltrace_summary(table), HasSubstr("100.00    0.003000           0     10000 f\n"));
 }
 
 TEST_F(SummaryTest, FunctionsOfOneNameInTwoObjectsStayApart) {
@@ -70,8 +58,18 @@ TEST_F(SummaryTest, FunctionsOfOneNameInTwoObjectsStayApart) {
   one.object = "liba.so", other.object = "libb.so";
   calls(one, 1, 2000);
   calls(other, 2, 500);
-  EXPECT_THAT(render_summary(*table), ::testing::AllOf(::testing::HasSubstr(" 1 f@liba.so\n"),
-                                                       ::testing::HasSubstr(" 2 f@libb.so\n")));
+  EXPECT_THAT(render_ltrace_summary(table), AllOf(HasSubstr(" 1 f@liba.so\n"), HasSubstr(" 2 f@libb.so\n")));
+}
+
+TEST_F(SummaryTest, CallSitesOfOneNameInTwoObjectsAreShownWithTheirObjects) {
+  auto one = call_site("f"), other = call_site("f"), lonely = call_site("g");
+  one.defined_in = "liba.so", other.defined_in = "libb.so", lonely.defined_in = "libb.so";
+  calls(one, 1, 2000);
+  calls(other, 2, 500);
+  calls(lonely, 3, 100);
+  std::vector<std::string> names;
+  for (const SummaryLine& line : summary_lines(table)) names.push_back(line.name);
+  EXPECT_THAT(names, ::testing::ElementsAre("f@liba.so", "f@libb.so", "g"));
 }
 
 TEST_F(SummaryTest, AnObjectThatIsLoadedAgainKeepsItsRows) {
@@ -80,40 +78,100 @@ TEST_F(SummaryTest, AnObjectThatIsLoadedAgainKeepsItsRows) {
   first.object = again.object = "libplugin.so";
   calls(first, 2, 1000);
   calls(again, 3, 1000);
-  EXPECT_EQ(table->used, 1u);
-  EXPECT_EQ(table->rows[0].calls, 5u);
-  EXPECT_EQ(table->rows[0].returned, 5u);
-  EXPECT_EQ(table->rows[0].total_ns, 5000u);
+  EXPECT_EQ(table.used, 1u);
+  EXPECT_EQ(row(0).calls, 5u);
+  EXPECT_EQ(row(0).returned, 5u);
+  EXPECT_EQ(row(0).all_ns, 5000u);
 }
 
 TEST_F(SummaryTest, NamesAreDemangledWhereAskedAndCutToTheRow) {
-  SummarySink demangling(*table, true);
+  SummarySink demangling(table, true);
   const auto function = call_site("_ZN2ns1fEi"), giant = call_site(std::string(1000, 'x'));
   demangling.take(thread.enter(function, 1, {}));
   demangling.take(thread.enter(giant, 2, {}));
-  EXPECT_STREQ(table->rows[0].name, "ns::f(int)");
-  EXPECT_EQ(std::string(table->rows[1].name), std::string(191, 'x'));
+  EXPECT_STREQ(table.rows[0].name, "ns::f(int)");
+  EXPECT_EQ(std::string(table.rows[1].name), std::string(191, 'x'));
 }
 
 TEST_F(SummaryTest, CallsWithoutARowAreCountedAndShown) {
-  table->used = SummaryTable::kRows - 1;
+  table.used = SummaryTable::kRows - 1;
   const auto f = call_site("f"), g = call_site("g");
   calls(f, 2, 1000);
   calls(g, 3, 1000);
-  EXPECT_EQ(table->overflowed, 3u);
-  EXPECT_EQ(table->used, SummaryTable::kRows);
-  std::string text = render_summary(*table);
-  EXPECT_THAT(text, ::testing::HasSubstr("100.00    0.000002           1         2 f\n"));
-  EXPECT_THAT(text, ::testing::HasSubstr("  0.00    0.000000           0         3 (others)\n"));
-  EXPECT_THAT(text, ::testing::EndsWith("100.00    0.000002                     5 total\n"));
+  EXPECT_EQ(table.overflowed, 3u);
+  EXPECT_EQ(table.used, SummaryTable::kRows);
+  const std::string text = render_ltrace_summary(table);
+  EXPECT_THAT(text, HasSubstr("100.00    0.000002           1         2 f\n"));
+  EXPECT_THAT(text, HasSubstr("  0.00    0.000000           0         3 (others)\n"));
+  EXPECT_THAT(text, EndsWith("100.00    0.000002                     5 total\n"));
 }
 
 TEST_F(SummaryTest, ATableCutByTheEnginesDeathIsStillReadable) {
   const auto f = call_site("f");
   calls(f, 1, 1000);
-  table->used = uint64_t{1} << 40;  // as if memory had been torn
-  EXPECT_THAT(render_summary(*table),
-              ::testing::EndsWith("100.00    0.000001                     1 total\n"));
+  table.used = uint64_t{1} << 40;  // as if memory had been torn
+  table.rows[0].block = uint64_t{1} << 40;
+  EXPECT_THAT(render_ltrace_summary(table), EndsWith("100.00    0.000001                     1 total\n"));
+  EXPECT_THAT(own_table(), HasSubstr("100.00 0.000001      1.000     1      0   -   -   - 1.0us 1.0us f\n"));
+}
+
+TEST_F(SummaryTest, ARowThatIsBeingChangedWhenTheEngineDiesIsAsItWasBefore) {
+  const auto f = call_site("f");
+  calls(f, 1, 1000);
+  CallNumbers& next = table.rows[0].numbers[(table.rows[0].version + 1) % 2];
+  next.calls = 77;
+  next.all_ns = 1;
+  EXPECT_EQ(summary_lines(table)[0].numbers.calls, 1u);
+  EXPECT_EQ(summary_lines(table)[0].numbers.all_ns, 1000u);
+  calls(f, 1, 1000);
+  EXPECT_EQ(summary_lines(table)[0].numbers.calls, 2u);
+  EXPECT_EQ(summary_lines(table)[0].numbers.all_ns, 2000u);
+}
+
+TEST_F(SummaryTest, AFunctionWithinItselfIsTimedOnce) {
+  const auto f = call_site("f");
+  returned(f, {.duration = 300, .self = 100, .recursive = true});
+  returned(f, {.duration = 600, .self = 300, .recursive = true});
+  returned(f, {.duration = 1000, .self = 400});
+  EXPECT_EQ(row(0).outermost_ns, 1000u);
+  EXPECT_EQ(row(0).self_ns, 800u);
+  EXPECT_EQ(row(0).all_ns, 1900u);
+  EXPECT_EQ(row(0).max_ns, 1000u);
+}
+
+TEST_F(SummaryTest, ErrorsAreCountedWhetherOrNotTheirNumberIsKnown) {
+  const auto f = call_site("f");
+  returned(f, {.error = 2});
+  returned(f, {.failed = true});
+  returned(f, {.error = 2, .failed = true});
+  returned(f, {});
+  EXPECT_EQ(row(0).errors, 3u);
+}
+
+TEST_F(SummaryTest, AnInstantIsNoCallWithoutAReturn) {
+  decode::ProbeLabel moment;
+  moment.name = "ruby:gc__mark__begin";
+  moment.instant = true;
+  sink.take(thread.enter(moment, 1, {}));
+  EXPECT_EQ(row(0).calls, 1u);
+  EXPECT_FALSE(row(0).open_ended());
+  decode::ProbeLabel unseen;
+  unseen.name = "f";
+  decode::CallEntered call;
+  call.label = &unseen;
+  call.unseen_return = "JIT code";
+  sink.take(thread(std::move(call)));
+  EXPECT_TRUE(row(1).open_ended());
+}
+
+TEST_F(SummaryTest, AFunctionIsNamedInEachOfTheWaysInWhichItIsShown) {
+  auto label = call_site("_ZN2ns1fEi");
+  label.caller = "main";
+  label.defined_in = "libns.so";
+  for (const char* name : {"_ZN2ns1fEi", "ns::f(int)", "main->_ZN2ns1fEi", "_ZN2ns1fEi@libns.so"})
+    EXPECT_TRUE(is_named(label, name)) << name;
+  for (const char* name : {"f", "ns::f", "_ZN2ns1fEi@libother.so", ""})
+    EXPECT_FALSE(is_named(label, name)) << name;
 }
 
 }  // namespace

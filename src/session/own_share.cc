@@ -1,0 +1,92 @@
+#include "own_share.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <vector>
+
+#include "reporter.h"
+#include "rtrace/base/log.h"
+#include "rtrace/base/unique_fd.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr uint64_t kLongest = 4'000'000;  // ns
+constexpr size_t kMost = 400, kFewest = 16;
+constexpr size_t kWarm = 8;           // the first ones meet cold caches
+constexpr unsigned kStartWait = 200;  // ms, for the child's first stop
+
+// What is subtracted must not be more than what there was: of a hundred stops five may have been shorter.
+constexpr size_t kLowPercent = 5;
+
+// Untraced, the first trap would kill it: it waits at the gate. Its tracer's end is its own.
+[[noreturn]] void trap_for_ever(int gate) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  char byte = 0;
+  if (read(gate, &byte, 1) != 1) _exit(1);
+  for (;;) __asm__ volatile("int3" ::: "memory");
+}
+
+// The child stands at its first trap.
+bool begin(pid_t child, int gate) {
+  if (tracee::seize(child) != 0 || write(gate, "", 1) != 1) return false;
+  const auto event = tracee::consume_within(child, kStartWait);
+  return event && std::holds_alternative<tracee::Trap>(tracee::classify(event->status));
+}
+
+// From one resumption to the next stop, as at a hit: the registers are read and written, and the stop is
+// peeked.
+std::vector<uint64_t> measure(pid_t child) {
+  std::vector<uint64_t> costs;
+  costs.reserve(kMost);
+  const uint64_t end = monotonic_now() + kLongest;
+  while (costs.size() < kMost) {
+    const auto regs = tracee::registers(child);
+    if (!regs || tracee::set_registers(child, *regs) == tracee::Alive::gone) break;
+    const uint64_t resumed = monotonic_now();
+    if (tracee::resume(child) == tracee::Alive::gone) break;
+    const auto answer = tracee::peek_any(tracee::Block::yes);
+    const uint64_t seen = monotonic_now();
+    if (!answer.event && !answer.no_children) continue;  // a signal of ours
+    if (!answer.event || answer.event->tid != child || answer.event->status.is_end()) break;
+    costs.push_back(seen - resumed);
+    if (seen > end && costs.size() >= kFewest + kWarm) break;
+  }
+  return costs;
+}
+
+}  // namespace
+
+bool shows_durations(const Options& options) {
+  return options.summary || !options.histograms.empty() || options.text.duration;
+}
+
+std::optional<StopCost> measure_stop_cost() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  const UniqueFd gate(ends[0]), opener(ends[1]);
+  const pid_t child = fork();
+  if (child < 0) return std::nullopt;
+  if (child == 0) {
+    close(opener.get());
+    trap_for_ever(gate.get());
+  }
+  auto costs = begin(child, opener.get()) ? measure(child) : std::vector<uint64_t>{};
+  ::kill(child, SIGKILL);
+  while (const auto event = tracee::consume(child, tracee::Block::yes))
+    if (event->status.is_end()) break;
+  if (costs.size() < kFewest + kWarm) return std::nullopt;
+  costs.erase(costs.begin(), costs.begin() + kWarm);
+  std::sort(costs.begin(), costs.end());
+  const auto at = [&](size_t percent) { return costs[(costs.size() - 1) * percent / 100]; };
+  RTRACE_LOG(session, 1, "{} stops cost {} {} {} {} ns (5, 10, 50, 90%)", costs.size(), at(5), at(10), at(50),
+             at(90));
+  return StopCost{at(kLowPercent), (at(90) - at(10)) / 2};
+}
+
+}  // namespace rtrace::session

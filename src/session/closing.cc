@@ -1,7 +1,10 @@
 // What is said at the end about filters that found nothing, and probes that nothing met.
 #include <algorithm>
+#include <set>
 
 #include "engine_core.h"
+#include "rtrace/base/text.h"
+#include "rtrace/sink/summary_sink.h"
 
 namespace rtrace::session {
 namespace {
@@ -46,9 +49,22 @@ void Engine::remember(const plan::Objects& objects) {
   }
 }
 
+// A histogram adds no probe.
+void Engine::about_histogram(const std::string& name) {
+  std::set<std::string> names;
+  for (const Probe& probe : registry_.all()) {
+    if (sink::is_named(probe.label, name)) return;
+    names.insert(probe.label.name);
+  }
+  const auto near = nearest_names(name, {names.begin(), names.end()}, 1);
+  reporter_.notice(fmt::format("--hist={} names no probe{}", name,
+                               near.empty() ? "" : fmt::format("; did you mean {}?", near[0])));
+}
+
 void Engine::closing_words() {
   if (seen_objects_.empty()) return;
   for (size_t index = 0; index < options_.requests.all.size(); ++index) about_request(index);
+  for (const std::string& name : options_.histograms) about_histogram(name);
 }
 
 }  // namespace rtrace::session

@@ -136,11 +136,16 @@ void Engine::handle(const tracee::WaitEvent& event) {
   auto found = tasks_.find(event.tid);
   if (found == tasks_.end()) return on_unknown(event);
   Task& task = *found->second;
-  task.clock.stopped(monotonic_now(), shared_.summary.share.low_ns);
+  const auto stop = tracee::classify(event.status);
+  // Before anything else is done: what we take is not the program's time.
+  const uint64_t now = monotonic_now();
+  const uint64_t ran = task.clock.ran(now);
+  if (ran > 0 && std::holds_alternative<tracee::Trap>(stop)) stop_share_.seen(ran);
+  task.clock.stopped(now, stop_share_.low());
   moment::enter(Moment::stop_peeked);
   RTRACE_LOG(session, 3, "{}: code {} status {:#x}", event.tid, event.status.code,
              static_cast<unsigned>(event.status.status));
-  std::visit([&](auto stop) { on(task, stop); }, tracee::classify(event.status));
+  std::visit([&](auto what) { on(task, what); }, stop);
 }
 
 // A remote call needs a consumed stop and a thread that stands where its program does: on the site, the int3

@@ -10,6 +10,7 @@ void Engine::calibrate() {
   const auto cost = measure_stop_cost();
   if (!cost)
     return reporter_.say("rtrace's own share of durations could not be measured and is not subtracted");
+  stop_share_ = event::StopShare(cost->low_ns);
   shared_.summary.share.low_ns = cost->low_ns;
   shared_.summary.share.spread_ns = cost->spread_ns;
   if (options_.raw_times)

@@ -115,6 +115,7 @@ class Engine {
   // --- closing.cc
   void closing_words();
   void about_request(size_t index);
+  void about_histogram(const std::string& name);
   void remember(const plan::Objects& objects);
 
   const Options& options_;
@@ -143,6 +144,7 @@ class Engine {
   // Images of processes that ended while a fork child of theirs had not told of itself yet: the newest last.
   std::vector<std::shared_ptr<Image>> last_images_;
   uint32_t next_serial_ = 1;
+  event::StopShare stop_share_;
   bool births_timed_ = false;
   bool ready_ = false;
   plan::Objects

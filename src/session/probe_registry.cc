@@ -33,6 +33,16 @@ decode::ProbeLabel label_of(const plan::ProbePoint& point) {
   return label;
 }
 
+// A table counts failures, and shows no values: nothing else is to be read of the tracee, or decoded.
+std::shared_ptr<const proto::Prototype> without_arguments(
+    const std::shared_ptr<const proto::Prototype>& prototype) {
+  auto bare = std::make_shared<proto::Prototype>();
+  const bool may_fail = prototype != nullptr && prototype->returns->kind == proto::Type::Kind::error;
+  bare->returns = may_fail ? prototype->returns : proto::make_void();
+  if (may_fail) bare->scope = prototype->scope;
+  return bare;
+}
+
 }  // namespace
 
 ProbeRegistry::ProbeRegistry(const Options& options, Reporter& reporter)
@@ -40,7 +50,9 @@ ProbeRegistry::ProbeRegistry(const Options& options, Reporter& reporter)
 
 const decode::CallDecoder* ProbeRegistry::decoder_of(const Prototypes::Known& known) {
   auto& entry = decoders_[known.prototype];
-  if (entry == nullptr) entry = std::make_unique<decode::CallDecoder>(known.prototype, options_.limits);
+  if (entry == nullptr)
+    entry = std::make_unique<decode::CallDecoder>(
+        options_.call_lines ? known.prototype : without_arguments(known.prototype), options_.limits);
   return entry.get();
 }
 

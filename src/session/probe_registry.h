@@ -43,6 +43,7 @@ class ProbeRegistry {
   Probe& add(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
   // The probe of a system call; there is one for each name.
   Probe& add_syscall(const std::string& name);
+  const std::deque<Probe>& all() const { return probes_; }
   Probe& at(event::ProbeId id) { return probes_[static_cast<size_t>(id)]; }
 
   // What became of each request, over all processes.

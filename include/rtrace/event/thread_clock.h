@@ -1,6 +1,7 @@
 // A thread's own time. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace rtrace::event {
@@ -30,6 +31,8 @@ class ThreadClock {
     running_ = true;
   }
 
+  // How long it has run since it was resumed, ours included.
+  uint64_t ran(uint64_t now) const { return running_ && now > since_ ? now - since_ : 0; }
   // As of the last stop.
   uint64_t time() const { return time_; }
   // When it was seen, by the tracer's clock.
@@ -39,6 +42,32 @@ class ThreadClock {
   uint64_t time_ = 0;
   uint64_t since_;  // of the last change
   bool running_ = true;
+};
+
+// What to subtract for a stop: what was measured beforehand, or less, where a thread has just been seen to
+// meet its next stop in less. (A tracer and a thread that share a processor meet sooner than two that do not,
+// and both move.) It is forgotten after one to two windows of stops that all took longer.
+class StopShare {
+ public:
+  static constexpr unsigned kWindow = 256;
+
+  explicit StopShare(uint64_t measured = 0) : measured_(measured) {}
+
+  // A thread met a breakpoint so long after it had been resumed.
+  void seen(uint64_t ran) {
+    if (++stops_ == kWindow) {
+      before_ = least_;
+      least_ = ~uint64_t{0};
+      stops_ = 0;
+    }
+    least_ = std::min(least_, ran);
+  }
+  uint64_t low() const { return std::min({measured_, least_, before_}); }
+
+ private:
+  uint64_t measured_;
+  uint64_t least_ = ~uint64_t{0}, before_ = ~uint64_t{0};
+  unsigned stops_ = 0;
 };
 
 }  // namespace rtrace::event

@@ -1,7 +1,14 @@
-// Functions that know how long they take: timed COUNT. Each returns, in nanoseconds, what it measured itself.
+// Functions that know how long they take, fail, call themselves, or never end:
+//   timed COUNT    COUNT times each of the functions that return what they measured themselves, in nanoseconds
+//   timed fail COUNT | timed descend DEPTH
+//   timed lines    at each line of its input, calls of add; at the line "block" one that waits for the next line
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+#include "fixture.h"
 
 #define VISIBLE __attribute__((noinline, visibility("default")))
 
@@ -38,27 +45,69 @@ VISIBLE long five(void) {
   return now() - begin;
 }
 
-VISIBLE long outer(void) {
+VISIBLE long thousand(void) {
   long sum = 0;
   for (int i = 0; i < kInner; i++) sum += tick() & 1;
   return sum;
 }
 
-VISIBLE long outer_untraced(void) {
+VISIBLE long thousand_untraced(void) {
   const long begin = now();
   long sum = 0;
   for (int i = 0; i < kInner; i++) sum += untraced_tick() & 1;
   return now() - begin + (sum < 0);
 }
 
-int main(int argc, char** argv) {
-  const int count = argc > 1 ? atoi(argv[1]) : 1;
+VISIBLE int fail_if_odd(int value) {
+  errno = ENOENT;
+  return value % 2 ? -1 : value;
+}
+
+VISIBLE void* null_if_odd(long value) {
+  return value % 2 ? NULL : &errno;
+}
+
+VISIBLE int block(char* line, int size) {
+  puts("blocked");
+  return fgets(line, size, stdin) != NULL;
+}
+
+static int lines(void) {
+  char line[64];
+  long sum = 0;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  printf("pid\n");
+  while (fgets(line, sizeof line, stdin) != NULL) {
+    if (strcmp(line, "block\n") == 0) {
+      sum += block(line, sizeof line);
+    } else {
+      for (int i = 0; i < 100; i++) sum = add((int)(sum % 1000), i);
+    }
+    printf("done %d\n", sum >= 0);
+  }
+  return 0;
+}
+
+static void measure(int count) {
   long sum = 0;
   for (int i = 0; i < count; i++) {
     for (int ticks = 0; ticks < 20; ticks++) sum += tick() & 1;
-    sum += hundred() + five() + outer_untraced();
-    if (i % 10 == 0) sum += outer() & 1;
+    sum += hundred() + five() + thousand_untraced();
+    if (i % 10 == 0) sum += thousand() & 1;
   }
   printf("done %d\n", sum > 0);
-  return 0;
+}
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "1";
+  const int count = atoi(argv[argc - 1]);
+  if (strcmp(what, "lines") == 0) return lines();
+  if (strcmp(what, "descend") == 0) return descend(count) != count;
+  if (strcmp(what, "fail") != 0) {
+    measure(count);
+    return 0;
+  }
+  int failed = 0;
+  for (int i = 0; i < count; i++) failed += (fail_if_odd(i) < 0) + (null_if_odd(i) == NULL);
+  return failed != count / 2 * 2;
 }

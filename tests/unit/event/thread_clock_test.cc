@@ -54,5 +54,34 @@ TEST(ThreadClock, OfSeveralStopsInOneHaltTheFirstCounts) {
   EXPECT_EQ(clock.time(), 200u);
 }
 
+TEST(ThreadClock, TellsHowLongTheThreadHasRun) {
+  ThreadClock clock(100);
+  EXPECT_EQ(clock.ran(350), 250u);
+  clock.stopped(400, 0);
+  EXPECT_EQ(clock.ran(500), 0u) << "it is held";
+}
+
+TEST(StopShare, IsWhatWasMeasuredWhileStopsTakeLonger) {
+  StopShare share(5000);
+  for (int i = 0; i < 2000; ++i) share.seen(5001);
+  EXPECT_EQ(share.low(), 5000u);
+}
+
+TEST(StopShare, IsNoMoreThanAThreadTookAMomentAgo) {
+  StopShare share(5000);
+  share.seen(3000);
+  EXPECT_EQ(share.low(), 3000u);
+  for (unsigned i = 0; i < StopShare::kWindow - 1; ++i) share.seen(9000);
+  EXPECT_EQ(share.low(), 3000u);
+  for (unsigned i = 0; i < StopShare::kWindow; ++i) share.seen(9000);
+  EXPECT_EQ(share.low(), 5000u) << "that was long ago";
+}
+
+TEST(StopShare, IsNothingWhereNothingWasMeasured) {
+  StopShare share;
+  share.seen(3000);
+  EXPECT_EQ(share.low(), 0u);
+}
+
 }  // namespace
 }  // namespace rtrace::event

@@ -256,7 +256,7 @@ bool FrontEnd::finish_output() {
     nanosleep(&pause, nullptr);
   }
   writer_.join();
-  if (!exec_failed_) output_.write(tables());
+  if (const std::string text = tables(); !text.empty() && !exec_failed_) output_.write(text);
   if (output_.error_number() != 0)
     say(output_.error_number() == EPIPE
             ? "nobody reads the output any more; detached"

@@ -323,6 +323,7 @@ void CallTracer::leave_open(Task& task) {
     record.still_open = true;
     services_.reporter.take(task.id, timestamp(), std::move(record));
   }
+  leave_pairs_open(task);
   task.open_calls.clear();
 }
 

@@ -16,6 +16,9 @@ event::Frame frame_of(const OpenPair& pair, uint64_t now, const Task& task) {
   frame.duration = now - std::min(now, pair.entered.monotonic);
   frame.inner = task.own_time - pair.own_time_before;
   frame.self = frame.duration - std::min(frame.duration, frame.inner);
+  frame.recursive = std::any_of(task.open_pairs.begin(), task.open_pairs.end(), [&](const OpenPair& other) {
+    return other.probe == pair.probe && other.call < pair.call;
+  });
   frame.probe = pair.probe;
   frame.call = pair.call;
   frame.depth = pair.depth;
@@ -58,7 +61,8 @@ void CallTracer::begin_pair(Task& task, const Entered& entered) {
     dead_.push_back(frame_of(task.open_pairs.front(), thread_time_.monotonic, task));
     task.open_pairs.erase(task.open_pairs.begin());
   }
-  task.open_pairs.push_back({entered.probe->id, entered.probe->pair, entered.call, entered.depth, thread_time_, task.own_time});
+  task.open_pairs.push_back(
+      {entered.probe->id, entered.probe->pair, entered.call, entered.depth, thread_time_, task.own_time});
 }
 
 // An end whose begin was before our time, or in another thread, ends nothing.
@@ -74,6 +78,16 @@ void CallTracer::end_pair(Task& task, const Probe& end) {
   returned.decoded->result.kind = decode::Value::Kind::nothing;
   returned_.push_back(std::move(returned));
   task.open_pairs.erase(std::next(open).base());
+}
+
+void CallTracer::leave_pairs_open(Task& task) {
+  const uint64_t time = thread_time(task).monotonic;
+  for (auto pair = task.open_pairs.rbegin(); pair != task.open_pairs.rend(); ++pair) {
+    auto record = abandoned(frame_of(*pair, time, task));
+    record.still_open = true;
+    services_.reporter.take(task.id, timestamp(), std::move(record));
+  }
+  task.open_pairs.clear();
 }
 
 void CallTracer::abandon_pairs(Task& task, event::CallId after) {

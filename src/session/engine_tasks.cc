@@ -215,6 +215,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
     task.stack = parent.stack;
     task.open_calls = parent.open_calls;
     task.open_pairs = parent.open_pairs;
+    task.own_time = parent.own_time;
     task.clock = parent.clock;
     task.clock.resumed(monotonic_now());
   }

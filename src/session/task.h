@@ -68,7 +68,7 @@ struct Task {
   Process* process = nullptr;
   event::ThreadClock clock;
   event::CallStack stack;
-  uint64_t own_time = 0;  // ns: of all calls that have returned
+  uint64_t own_time = 0;                                   // ns: of all calls that have returned
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
   std::vector<OpenPair> open_pairs;
   std::optional<OpenSyscall> syscall;

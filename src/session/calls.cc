@@ -229,7 +229,7 @@ decode::CallDecoder::Entered CallTracer::decode_entry(Entered& entered) {
 // Once for all that is entered at one stop.
 const unwind::Backtrace* CallTracer::take_trace(Image& image, std::optional<unwind::Backtrace>& taken,
                                                 Backtraces::At at) {
-  if (services_.options.frames == 0 || services_.options.summary) return nullptr;
+  if (services_.options.frames == 0 || !services_.options.call_lines) return nullptr;
   if (!taken) taken = backtraces_.take(image, regs_, at, services_.options.frames);
   return &*taken;
 }

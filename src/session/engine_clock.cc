@@ -23,8 +23,10 @@ void Engine::calibrate() {
 void Engine::runs_on(Task& task) {
   const uint64_t now = monotonic_now();
   sink::OwnShare& share = shared_.summary.share;
-  ++share.stops;
-  share.held_ns += now - std::min(now, task.clock.stopped_at());
+  if (task.clock.held()) {
+    ++share.stops;
+    share.held_ns += now - task.clock.stopped_at();
+  }
   task.clock.resumed(now);
 }
 

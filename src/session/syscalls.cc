@@ -87,8 +87,25 @@ Probe& SyscallTracer::probe_of(uint64_t number, uint32_t architecture) {
   return *known->second;
 }
 
+uint64_t SyscallTracer::time_of(const Task& task) const {
+  return services_.options.raw_times ? task.clock.stopped_at() : task.clock.time();
+}
+
+// Of execve(2) another thread may have begun it, by its own clock.
+uint64_t SyscallTracer::time_since(const Task& task, const OpenSyscall& open) const {
+  const uint64_t now = time_of(task);
+  return now - std::min(now, open.entered.monotonic);
+}
+
+// What a function spends in a system call that is shown is not its own time.
+void SyscallTracer::count_inside(Task& task, uint64_t nanoseconds) {
+  task.own_time += nanoseconds;
+  task.stack.count_inside(nanoseconds);
+}
+
 void SyscallTracer::observe(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs) {
   now_ = timestamp();
+  now_.monotonic = task.clock.stopped_at();
   returned_.clear();
   entered_.clear();
   if (info.moment == tracee::SyscallInfo::Moment::entry) enter(task, info, regs);
@@ -113,7 +130,7 @@ void SyscallTracer::enter(Task& task, const tracee::SyscallInfo& info, const arc
   open.decoder = probe.decoder;
   open.call = static_cast<event::CallId>(next_call_++);
   open.depth = static_cast<unsigned>(task.stack.depth());
-  open.entered = now_;
+  open.entered = {now_.realtime, time_of(task)};
   open.number = info.number;
   open.entry = as_call(regs, info);
   auto decoded = probe.decoder->enter(open.entry, memory);
@@ -143,7 +160,7 @@ void SyscallTracer::leave(Task& task, int64_t result, const arch::Regs& regs) {
   record.label = open.label;
   record.call = open.call;
   record.depth = open.depth;
-  record.duration = record.self = now_.monotonic - open.entered.monotonic;
+  record.duration = record.self = time_since(task, open);
   record.arguments = std::move(decoded.arguments);
   record.result = is_error(result) ? error_value(result) : std::move(decoded.result);
   if (is_error(result) && restart_of(result) == nullptr) record.error = static_cast<int>(-result);
@@ -151,6 +168,7 @@ void SyscallTracer::leave(Task& task, int64_t result, const arch::Regs& regs) {
     open.interrupted = std::move(record);
     return;
   }
+  count_inside(task, record.self);
   returned_.push_back(std::move(record));
   task.syscall.reset();
 }
@@ -164,6 +182,7 @@ void SyscallTracer::report(Task& task) {
 
 void SyscallTracer::settle(Task& task) {
   if (!task.syscall || !task.syscall->interrupted) return;
+  count_inside(task, task.syscall->interrupted->self);
   services_.reporter.take(task.id, timestamp(), std::move(*task.syscall->interrupted));
   task.syscall.reset();
 }
@@ -186,18 +205,17 @@ void SyscallTracer::executed(Task& task, const OpenSyscall& open) {
   record.call = open.call;
   record.depth = open.depth;
   record.result.kind = decode::Value::Kind::integer;
-  const event::Timestamp now = timestamp();
-  record.duration = record.self = now.monotonic - open.entered.monotonic;
-  services_.reporter.take(task.id, now, std::move(record));
+  record.duration = record.self = time_since(task, open);
+  services_.reporter.take(task.id, timestamp(), std::move(record));
 }
 
 void SyscallTracer::abandon(Task& task) {
   settle(task);
   if (!task.syscall) return;
-  const event::Timestamp now = timestamp();
-  services_.reporter.take(task.id, now,
+  const uint64_t duration = time_since(task, *task.syscall);
+  services_.reporter.take(task.id, timestamp(),
                           decode::CallAbandoned{task.syscall->label, task.syscall->call, task.syscall->depth,
-                                                now.monotonic - task.syscall->entered.monotonic});
+                                                duration, duration, false, false});
   task.syscall.reset();
 }
 

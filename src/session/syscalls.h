@@ -32,6 +32,9 @@ class SyscallTracer {
   void abandon(Task& task);
 
  private:
+  uint64_t time_of(const Task& task) const;
+  uint64_t time_since(const Task& task, const OpenSyscall& open) const;
+  static void count_inside(Task& task, uint64_t nanoseconds);
   Probe& probe_of(uint64_t number, uint32_t architecture);
   void enter(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs);
   void leave(Task& task, int64_t result, const arch::Regs& regs);

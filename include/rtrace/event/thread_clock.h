@@ -33,6 +33,7 @@ class ThreadClock {
 
   // How long it has run since it was resumed, ours included.
   uint64_t ran(uint64_t now) const { return running_ && now > since_ ? now - since_ : 0; }
+  bool held() const { return !running_; }
   // As of the last stop.
   uint64_t time() const { return time_; }
   // When it was seen, by the tracer's clock.

@@ -139,8 +139,6 @@ const std::vector<Row>& rows() {
       {"--frames=0x10 cmd", "frames=16"},
       {"-y cmd", "descriptors=true"},
       {"--fds cmd", "descriptors=true"},
-      {"-c cmd", "summary=true"},
-      {"--summary-only cmd", "summary=true"},
       {"-c cmd", "summary=true call_lines=false"},
       {"--summary-only cmd", "summary=true call_lines=false"},
       {"--summary cmd", "summary=true"},

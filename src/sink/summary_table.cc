@@ -116,7 +116,7 @@ Cells cells_of(const SummaryLine& line, uint64_t all_self, bool room_for_sign) {
 
 std::string about_share(const OwnShare& share, ShareShown shown) {
   if (share.stops == 0 || share.low_ns == 0) return {};
-  return fmt::format("rtrace's own share, {} +- {} a call, is {}\n",
+  return fmt::format("rtrace's own share, at least {} +- {} a call, is {}\n",
                      short_duration(share.low_ns + share.held_ns / share.stops),
                      short_duration(share.spread_ns),
                      shown == ShareShown::subtracted ? "subtracted" : "contained");

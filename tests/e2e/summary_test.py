@@ -168,6 +168,12 @@ class OwnShare(unittest.TestCase):
     ROUNDS = 5
     NEAR = 3e-6
 
+    def setUp(self):
+        # Across processors a stop costs several times as much, and that stays in the durations (rtrace(1), SUMMARY).
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(before)})
+        self.addCleanup(os.sched_setaffinity, 0, before)
+
     def best(self, measure):
         """Measures until it is near, at most ROUNDS times."""
         errors = []
@@ -221,7 +227,7 @@ class OwnShare(unittest.TestCase):
     def test_the_table_says_what_was_subtracted_and_raw_times_contain_it(self):
         def measure(options):
             table = harness.Summary(trace(["-c", "-x", "tick"] + options, "10").trace)
-            note = re.match(r"rtrace's own share, (\S+) \+- (\S+) a call, is (\w+)$", table.notes[-1])
+            note = re.match(r"rtrace's own share, at least (\S+) \+- (\S+) a call, is (\w+)$", table.notes[-1])
             self.assertTrue(note, table.notes)
             return cell(table.rows["tick"], "p50"), harness.seconds(note.group(1)), note.group(3)
         median, share, what = measure([])

@@ -2,6 +2,7 @@
 install(TARGETS rtrace RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # OPTIONAL: there need not be any shipped prototypes.
 install(DIRECTORY conf/ DESTINATION ${CMAKE_INSTALL_DATADIR}/rtrace/conf OPTIONAL)
+install(FILES schema/rtrace-trace.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/rtrace)
 install(FILES man/rtrace.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/rtrace.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
 install(FILES completions/rtrace.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME rtrace)

@@ -5,8 +5,9 @@ _rtrace() {
   COMPREPLY=()
 
   # Behind the first word that is no option stands the command with its own arguments.
-  local takes_value='-a -A -D -e -F -l -n -o -p -s -u -x --align --array-limit --attach --calls --config --debug
-    --entry --hist --indent --library --output --ready-fd --sort --string-limit --time --user'
+  local takes_value='-A -a -D -e -F -l -n -o -p -s -u -x --align --array-limit --attach --calls --color --config
+    --debug --entry --hist --indent --library --max-line --on-full --output --ready-fd --slower --sort
+    --string-limit --time --user --where'
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
     if [[ $word == -- ]]; then
@@ -55,11 +56,20 @@ _rtrace() {
       mapfile -t COMPREPLY < <(compgen -W 'clock us epoch ns' -- "$current")
       return
       ;;
+    --color)
+      mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$current")
+      return
+      ;;
+    --on-full)
+      mapfile -t COMPREPLY < <(compgen -W 'block drop' -- "$current")
+      return
+      ;;
     -e | --calls)
       mapfile -t COMPREPLY < <(compgen -W '@MAIN' -- "$current")
       return
       ;;
-    -a | --align | -A | --array-limit | -D | --debug | --hist | -l | --library | -n | --indent | --ready-fd | -s | \
+    --slower | --where | --max-line | --hist | -a | --align | -A | --array-limit | -D | --debug | -l | --library | -n | --indent | \
+      --ready-fd | -s | \
       --string-limit | -x | --entry)
       return
       ;;
@@ -72,6 +82,7 @@ _rtrace() {
       --array-limit=
       --attach=
       --calls=
+      --color=
       --config=
       --debug=
       --demangle
@@ -85,10 +96,13 @@ _rtrace() {
       --help
       --hist=
       --indent=
+      --json
       --library=
       --ltrace-compat
+      --max-line=
       --no-plt
       --no-signals
+      --on-full=
       --output=
       --quiet
       --raw-times
@@ -96,15 +110,19 @@ _rtrace() {
       --relative
       --repair
       --return-address
+      --slower=
       --sort=
       --string-limit=
+      --struct-names
       --summary
       --summary-only
       --syscalls
       --time=
       --trust-seccomp
       --user=
-      --version'
+      --utf8
+      --version
+      --where='
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
     [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
   else

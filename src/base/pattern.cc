@@ -196,6 +196,10 @@ struct Pattern::Compiled {
     return regexec(&regex, start, 1, &match, REG_STARTEND) == 0 && match.rm_so == 0 &&
            static_cast<size_t>(match.rm_eo) == text.size();
   }
+  bool found_in(std::string_view text) const {
+    regmatch_t match{0, static_cast<regoff_t>(text.size())};
+    return regexec(&regex, text.data() != nullptr ? text.data() : "", 1, &match, REG_STARTEND) == 0;
+  }
   regex_t regex{};
 };
 
@@ -246,6 +250,10 @@ bool Pattern::matches(std::string_view text) const {
       return compiled_->matches_whole(text);
   }
   return false;
+}
+
+bool Pattern::found_in(std::string_view text) const {
+  return kind_ == Kind::regex ? compiled_->found_in(text) : matches(text);
 }
 
 std::optional<std::string> Pattern::literal_name() const {

@@ -13,26 +13,6 @@ extern "C" int __gcclibcxx_demangle_callback(const char* mangled, void (*take)(c
                                              void* opaque);
 
 namespace rtrace {
-namespace {
-
-// The length of the UTF-8 sequence at the front (Unicode 15, table 3-7), 0 where there is none or where it is
-// a C1 control, which terminals obey like an escape sequence.
-size_t utf8_sequence(std::string_view text) {
-  auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  unsigned first = at(0);
-  size_t length = first >= 0xc2 && first <= 0xdf   ? 2
-                  : (first & 0xf0) == 0xe0         ? 3
-                  : first >= 0xf0 && first <= 0xf4 ? 4
-                                                   : 0;
-  unsigned low = first == 0xe0 || first == 0xc2 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  unsigned high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (length == 0 || at(1) < low || at(1) > high) return 0;
-  for (size_t i = 2; i < length; ++i)
-    if ((at(i) & 0xc0) != 0x80) return 0;
-  return length;
-}
-
-}  // namespace
 
 // Each substitution in a name may double its text: 300 bytes can stand for 36 GB, which abi::__cxa_demangle
 // would make. The exception leaves the demangler, which owns nothing but its stack.
@@ -51,6 +31,35 @@ std::optional<std::string> demangle(std::string_view symbol) {
   } catch (const TooLong&) {
     return std::nullopt;
   }
+}
+
+size_t utf8_sequence(std::string_view text) {
+  auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  unsigned first = at(0);
+  size_t length = first >= 0xc2 && first <= 0xdf   ? 2
+                  : (first & 0xf0) == 0xe0         ? 3
+                  : first >= 0xf0 && first <= 0xf4 ? 4
+                                                   : 0;
+  unsigned low = first == 0xe0 || first == 0xc2 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  unsigned high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (length == 0 || at(1) < low || at(1) > high) return 0;
+  for (size_t i = 2; i < length; ++i)
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+std::string caret_message(std::string_view what, std::string_view text, size_t position,
+                          const std::string& message) {
+  auto on_one_line = [](std::string line) {
+    for (char& c : line)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+    return line;
+  };
+  const std::string shown = on_one_line(std::string(text));
+  auto is_code_point = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
+  auto before = shown.begin() + static_cast<std::ptrdiff_t>(std::min(position, shown.size()));
+  auto column = static_cast<size_t>(std::count_if(shown.begin(), before, is_code_point));
+  return fmt::format("{}: {}\n  {}\n  {:>{}}", what, on_one_line(message), shown, '^', column + 1);
 }
 
 void append_printable(std::string& out, std::string_view text, bool utf8) {
@@ -93,6 +102,29 @@ std::optional<uint64_t> parse_number(std::string_view word) {
   auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
   if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
   return value;
+}
+
+std::optional<uint64_t> parse_duration(std::string_view word) {
+  static constexpr std::pair<std::string_view, unsigned> kUnits[] = {
+      {"ns", 0}, {"us", 3}, {"ms", 6}, {"s", 9}};
+  for (const auto& [unit, zeros] : kUnits) {
+    if (!word.ends_with(unit)) continue;
+    const std::string_view amount = word.substr(0, word.size() - unit.size());
+    const size_t point = amount.find('.');
+    const std::string_view whole = amount.substr(0, point);
+    std::string_view fraction = point == std::string_view::npos ? "0" : amount.substr(point + 1);
+    for (std::string_view digits : {whole, fraction})
+      if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos)
+        return std::nullopt;
+    // In nanoseconds the fraction has as many places as the unit has zeros.
+    std::string digits(whole);
+    for (unsigned place = 0; place < zeros; ++place)
+      digits += place < fraction.size() ? fraction[place] : '0';
+    uint64_t value = 0;
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc() ? std::optional(value) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {

@@ -143,6 +143,16 @@ bool CallDecoder::needs_errno(const arch::Regs& exit) const {
   return exit.raw.rax == 0 && impl_->layout->result->inner->kind != Type::Kind::integer;
 }
 
+std::vector<std::string> CallDecoder::parameter_names() const {
+  std::vector<std::string> names;
+  if (!impl_->layout) return names;
+  for (const Layout::Parameter& parameter : impl_->layout->parameters) names.push_back(parameter.name);
+  return names;
+}
+std::string CallDecoder::result_type() const {
+  return impl_->layout ? proto::spell(*impl_->layout->result) : kGuessedType;
+}
+
 CallDecoder::Entered CallDecoder::enter(const arch::Regs& regs, const Memory& memory,
                                         const arch::VectorRegs* vectors) const {
   Entered entered;

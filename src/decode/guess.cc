@@ -59,7 +59,7 @@ std::vector<Argument> guess_arguments(const arch::Regs& regs, const Memory& memo
   for (unsigned i = 0; i < kGuessed; ++i) {
     uint64_t raw = regs.integer_argument(i);
     arguments[i].value = guess_value(raw, memory, limits);
-    arguments[i].type = arguments[i].value.kind == Value::Kind::string ? "string" : "guess(long)";
+    arguments[i].type = arguments[i].value.kind == Value::Kind::string ? "string" : kGuessedType;
   }
   return arguments;
 }

@@ -11,6 +11,8 @@ namespace rtrace::decode {
 // The text that a word points at, where it points at readable, printable, terminated text of three or more
 // characters.
 std::optional<Value> guess_text(uint64_t address, const Memory& memory, const Limits& limits);
+inline constexpr const char* kGuessedType = "guess(long)";
+
 std::vector<Argument> guess_arguments(const arch::Regs& regs, const Memory& memory, const Limits& limits);
 // Printable text where the value points at some, else a number.
 Value guess_value(uint64_t raw, const Memory& memory, const Limits& limits);

@@ -34,19 +34,6 @@ void add_stems(std::vector<std::string>& names, std::string_view name) {
     add_name(names, stem.substr(0, dash));
 }
 
-std::string caret_message(std::string_view filter, size_t position, const std::string& message) {
-  auto on_one_line = [](std::string text) {
-    for (char& c : text)
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-    return text;
-  };
-  const std::string shown = on_one_line(std::string(filter));
-  auto is_code_point = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
-  auto before = shown.begin() + static_cast<std::ptrdiff_t>(std::min(position, shown.size()));
-  auto column = static_cast<size_t>(std::count_if(shown.begin(), before, is_code_point));
-  return fmt::format("bad filter: {}\n  {}\n  {:>{}}", on_one_line(message), shown, '^', column + 1);
-}
-
 }  // namespace
 
 std::vector<std::string> ObjectNames::all() const {
@@ -60,7 +47,7 @@ std::vector<std::string> ObjectNames::all() const {
 }
 
 FilterError::FilterError(std::string_view filter, size_t position, const std::string& message)
-    : Error(caret_message(filter, position, message)), position_(position) {}
+    : Error(caret_message("bad filter", filter, position, message)), position_(position) {}
 
 bool library_matches(const Filter::Rule& rule, const ObjectNames& object) {
   if (rule.library_is_main) return object.main_program;

@@ -89,6 +89,7 @@ void Engine::run() {
   calibrate();
   attach_all();
   if (!options_.command.empty() && !launch()) detach_all();
+  if (options_.command.empty() && !tasks_.empty()) tell_started(tasks_.begin()->second->id);
   if (options_.command.empty() && !processes_.empty()) tell_ready();
   while (!tasks_.empty() || !births_.empty()) {
     if (kicked != 0 || reporter_.reader_gone()) {
@@ -262,6 +263,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   if (site.rendezvous) {
     image->sync(Image::Moment::hook, task.id, need_stopped);
     remember(image->objects());
+    if (image->settled()) tell_started(task.id);
     if (task.process->pid == tid && !ready_ && image->armed() > 0) tell_ready();
   }
   // The object that holds the site may have been the one that went.

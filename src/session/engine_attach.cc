@@ -210,6 +210,10 @@ bool Engine::launch() {
   return answer.kind == ToFrontEnd::Kind::seized;
 }
 
+void Engine::tell_started(event::TraceeId who) {
+  if (!std::exchange(started_, true)) reporter_.take(who, timestamp(), decode::Started{});
+}
+
 void Engine::tell_ready() {
   if (!std::exchange(ready_, true) && options_.ready_fd >= 0) reporter_.ready();
 }

@@ -93,6 +93,7 @@ class Engine {
   void let_run(Task& task);
   bool launch();
   void tell_ready();
+  void tell_started(event::TraceeId who);
   void announce(const Process& process);
 
   // --- engine_detach.cc
@@ -146,7 +147,7 @@ class Engine {
   uint32_t next_serial_ = 1;
   event::StopShare stop_share_;
   bool births_timed_ = false;
-  bool ready_ = false;
+  bool ready_ = false, started_ = false;
   plan::Objects
       seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some
 };

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
@@ -14,6 +15,11 @@ namespace {
 
 constexpr size_t kLastImages = 4;
 constexpr uint64_t kStale = 100'000'000;  // ns
+
+std::string program_of(pid_t pid) {
+  std::error_code gone;
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), gone).string();
+}
 
 }  // namespace
 
@@ -198,12 +204,13 @@ void Engine::begin_child(pid_t tid) {
 void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
   const std::shared_ptr<Image> image = parent.process->image;
   const bool followed = options_.follow && !parent.process->silent;
+  if (!parent.process->silent)
+    reporter_.take(parent.id, timestamp(), decode::Forked{child, followed, shares_memory});
   if (!followed && !shares_memory) {
     if (image != nullptr) let_go_of_fork(child, *image);
     (void)tracee::detach(child);
     return;
   }
-  if (followed) reporter_.take(parent.id, timestamp(), decode::Forked{child});
   Process& process = add_process(child);
   process.silent = !followed;
   process.trap = parent.process->trap;
@@ -250,7 +257,7 @@ void Engine::on(Task& task, tracee::Exec) {
   task.replays.clear();
   task.rewound.reset();
   task.tail_jump.reset();
-  if (!process.launching) reporter_.take(task.id, timestamp(), decode::Executed{});
+  if (!process.launching) reporter_.take(task.id, timestamp(), decode::Executed{program_of(pid)});
   if (execve) syscalls_.executed(task, *execve);
   begin_image(task);
 }
@@ -273,6 +280,7 @@ void Engine::begin_image(Task& task) {
       return outside ? std::optional(pid) : std::nullopt;
     });
     remember(process.image->objects());
+    if (process.image->settled()) tell_started(task.id);
     if (!ready_ && (options_.syscalls || process.image->armed() > 0)) tell_ready();
   } catch (const Error& error) {
     reporter_.say(fmt::format("process {} ({}) runs on untraced: {}", pid, process.name, error.what()));

@@ -22,6 +22,7 @@
 #include "rtrace/base/moment.h"
 #include "rtrace/mech/heal.h"
 #include "rtrace/mech/repair.h"
+#include "rtrace/sink/json_summary.h"
 #include "rtrace/sink/summary_table.h"
 
 namespace rtrace::session {
@@ -229,6 +230,9 @@ size_t FrontEnd::heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& 
 
 std::string FrontEnd::tables() const {
   const sink::SummaryTable& table = shared_->summary;
+  if (options_.json)
+    return sink::render_summary_json(
+        table, options_.summary ? sink::JsonRows::all : sink::JsonRows::those_of_histograms);
   std::string text;
   if (options_.summary)
     text = options_.ltrace_compat ? sink::render_ltrace_summary(table)
@@ -248,7 +252,9 @@ bool FrontEnd::finish_output() {
     seen = tail;
     if (shared_->detach_requested != 0 && now() - since > kReaderPatience) {
       const uint64_t left = shared_->output.head - tail;
-      say(fmt::format("nobody reads the output; {} bytes of it are lost", left));
+      const uint64_t calls = shared_->output.lost_calls;
+      say(fmt::format("nobody reads the output; {} bytes of it are lost{}", left,
+                      calls == 0 ? "" : fmt::format(", and {} calls before that", calls)));
       writer_.detach();
       return false;
     }
@@ -256,6 +262,8 @@ bool FrontEnd::finish_output() {
     nanosleep(&pause, nullptr);
   }
   writer_.join();
+  if (const uint64_t lost = shared_->output.lost_calls; lost > 0 && output_.error_number() == 0)
+    say(fmt::format("{} calls lost at the end: nobody was reading the output", lost));
   if (const std::string text = tables(); !text.empty() && !exec_failed_) output_.write(text);
   if (output_.error_number() != 0)
     say(output_.error_number() == EPIPE

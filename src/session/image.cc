@@ -187,6 +187,7 @@ void Image::begin(event::TraceeId who, const NeedStopped& need_stopped) {
     // Nothing else asks for room there, and with it for the handler, which a system-call stop may need.
     if (services_.options.syscalls) provide_room(objects_[0].range(), 1, need_stopped);
     arm({objects_[0]}, plan::Relocated::no, need_stopped);
+    report_loaded({objects_[0]}, who);
     return;
   }
   if (auto hook = interpreter_.file->find_symbol("_dl_debug_state")) {
@@ -267,12 +268,11 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
     if (auto object = load(entry)) added.push_back(*object);
   adopt(*map);
   take_out_strays(standing);
-  for (const auto& object : added)
-    services_.reporter.take(who, timestamp(), decode::Loaded{object.path, object.bias.value});
   link_map_ = std::move(*map);
   const auto relocated = std::exchange(relocated_once_, true) ? plan::Relocated::no : plan::Relocated::yes;
   if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
   if (!added.empty()) arm(added, relocated, need_stopped);
+  report_loaded(added, who);
   report_lost_probes();
 }
 
@@ -295,6 +295,7 @@ void Image::without_link_map(Moment moment, event::TraceeId who, const NeedStopp
       "the link map of process {} cannot be read: for now only the main program is traced", pid_));
   if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
   arm({objects_[0]}, plan::Relocated::yes, need_stopped);
+  report_loaded({objects_[0]}, who);
 }
 
 // The objects in the link map's order, for that is the order in which names are bound.

@@ -55,6 +55,8 @@ class Image {
   size_t armed() const { return armed_.size(); }
   // The object that an address lies in, the kernel's own (vdso) included; nullptr where there is none.
   const elf::LoadedObject* code_at(VirtAddr address);
+  // The link map has been seen whole: what could be armed at start-up is.
+  bool settled() const { return relocated_once_; }
   // Whether the address lies in the code of that object.
   bool lies_in(elf::ObjectId object, VirtAddr address) const;
 
@@ -121,6 +123,8 @@ class Image {
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
   std::vector<VirtAddr> unload(const loader::LinkMapEntry& entry, event::TraceeId who);
   void take_out_strays(const std::vector<VirtAddr>& standing);
+  void report_loaded(const plan::Objects& added, event::TraceeId who);
+  void report_armed();
   void arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped);
   void watch_signal_call(const elf::LoadedObject& object, ElfAddr where, uint8_t kind,
                          const NeedStopped& need_stopped);
@@ -165,7 +169,9 @@ class Image {
   };
   std::unordered_map<std::string, Armed>
       armed_;  // what stands already, so that a second look at an object adds only what is new
-  std::set<elf::ObjectId> lost_in_;  // whose lost probes have been reported
+  std::vector<decode::ArmedProbe> newly_armed_;  // and not reported yet
+  event::TraceeId reported_as_;                  // the last task whose doing was reported
+  std::set<elf::ObjectId> lost_in_;              // whose lost probes have been reported
   std::set<std::string> unseen_said_;
   std::optional<elf::LoadedObject> vdso_;           // without a file where the process has none
   std::unordered_map<int, int64_t> errno_offsets_;  // by link namespace: each has a C library of its own

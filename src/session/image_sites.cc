@@ -202,6 +202,8 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
   site.instants |= point.kind == plan::ProbeKind::sdt;
   if (point.semaphore) raise_semaphore(point);
   armed_.emplace(key, Armed{point.object, point.address});
+  if (services_.options.lists_probes())
+    newly_armed_.push_back({&probe.label, point.address, "breakpoint", point.reason});
   if (!services_.options.explain) return;
   const std::string how = explain_armed(probe, point, site, file_bytes(point.address), services_.options);
   for (plan::RequestIndex request : point.requests)
@@ -222,6 +224,7 @@ void Image::finish_arming(const NeedStopped& need_stopped) {
   unfinished_ = false;
   const size_t before = armed();
   arm(objects_, plan::Relocated::yes, need_stopped);
+  report_armed();
   const size_t more = armed() - before;
   if (!unfinished_)
     services_.reporter.notice(fmt::format("process {} could be stopped at last; {} more probe{} armed", pid_,
@@ -323,6 +326,7 @@ void Image::on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need
   place(plan::make_plan(services_.options.requests, objects_, {*in}, space_->memory(), plan::Relocated::no,
                         implementations_),
         need_stopped);
+  report_armed();
 }
 
 void Image::watch_initializers(const plan::Objects& added, const NeedStopped& need_stopped) {
@@ -343,6 +347,7 @@ void Image::on_initializer(VirtAddr address, const NeedStopped& need_stopped) {
   if (initialized == nullptr) return;
   const plan::Objects again = {*initialized};
   arm(again, plan::Relocated::yes, need_stopped);
+  report_armed();
 }
 
 }  // namespace rtrace::session

@@ -1,6 +1,5 @@
 #include "rtrace/session/options.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,9 @@
 
 #include "rtrace/base/log.h"
 #include "rtrace/base/text.h"
+#include "rtrace/sink/where.h"
 #include "rtrace/unwind/unwinder.h"
+#include "terminal.h"
 
 namespace rtrace::session {
 namespace {
@@ -23,6 +24,8 @@ struct Draft {
   unsigned clock = 0;  // how many -t
   bool relative = false;
   std::string time_name;
+  ColorChoice color = ColorChoice::automatic;
+  bool utf8 = false;
 };
 
 using Apply = void (*)(Draft&, std::string_view option, const std::string& value);
@@ -75,6 +78,37 @@ void add_histogram(Draft& draft, std::string_view option, const std::string& val
   names.push_back(value);
 }
 
+void set_slower(Draft& draft, std::string_view option, const std::string& value) {
+  const auto duration = parse_duration(value);
+  if (!duration)
+    throw UsageError(fmt::format("{}={}: a duration is expected: 5ms, 200us, 1.5s, 800ns", option, value));
+  draft.options.slower = *duration;
+}
+
+// With digits alone it is ltrace's spelling of -w.
+void set_where(Draft& draft, std::string_view option, const std::string& value) {
+  if (!value.empty() && value.find_first_not_of("0123456789") == std::string::npos) {
+    draft.options.frames = static_cast<unsigned>(number(option, value, unwind::kMostFrames));
+    return;
+  }
+  sink::Where::parse(value);
+  draft.options.where = value;
+}
+
+void set_color(Draft& draft, std::string_view option, const std::string& value) {
+  if (value != "auto" && value != "always" && value != "never")
+    throw UsageError(fmt::format("{}={}: auto, always or never is expected", option, value));
+  draft.color = value == "auto"     ? ColorChoice::automatic
+                : value == "always" ? ColorChoice::always
+                                    : ColorChoice::never;
+}
+
+void set_on_full(Draft& draft, std::string_view option, const std::string& value) {
+  if (value != "block" && value != "drop")
+    throw UsageError(fmt::format("{}={}: block or drop is expected", option, value));
+  draft.options.on_full = value == "drop" ? Options::OnFull::drop : Options::OnFull::block;
+}
+
 void set_debug(Draft&, std::string_view, const std::string& value) {
   try {
     log::configure(value);
@@ -102,6 +136,8 @@ const std::vector<Row>& rows() {
       {{'L', "no-plt", "", kWhat, "no default -e @MAIN (also -g)"}, SET(d.options.default_calls = false)},
       {{'g', "", "", kWhat, ""}, SET(d.options.default_calls = false)},
       {{'S', "syscalls", "", kWhat, "system calls too"}, SET(d.options.syscalls = true)},
+      {{0, "slower", "DURATION", kWhat, "only calls that took at least that long: 5ms, 200us"}, set_slower},
+      {{0, "where", "EXPR", kWhat, "only calls for which it holds: 'arg2 > 4096 && ret == 0'"}, set_where},
       {{'b', "no-signals", "", kWhat, "no '--- SIG... ---' lines"}, SET(d.options.text.signals = false)},
       {{0, "explain", "", kWhat, "where each filter matched, how it is probed, what was declined, and why"},
        SET(d.options.explain = true)},
@@ -127,6 +163,10 @@ const std::vector<Row>& rows() {
        SET(d.options.limits.string = number(o, v, 1'000'000))},
       {{'y', "fds", "", kArguments, "file descriptors with the file or socket behind them"},
        SET(d.options.descriptors = true)},
+      {{0, "json", "", kOutput, "one JSON object a line instead of text"}, SET(d.options.json = true)},
+      {{0, "on-full", "block|drop", kOutput,
+        "when nobody reads the output: wait, or lose lines and count them"},
+       set_on_full},
       {{'c', "summary-only", "", kOutput, "no call lines; a table of counts and times at the end"},
        SET((d.options.summary = true, d.options.call_lines = false))},
       {{0, "summary", "", kOutput, "the table, and the call lines too"}, SET(d.options.summary = true)},
@@ -139,6 +179,8 @@ const std::vector<Row>& rows() {
       {{0, "append", "", kOutput, "append to the -o file"}, SET(d.options.append = true)},
       {{'a', "align", "N", kOutput, "column of return values"},
        SET(d.options.text.align = static_cast<unsigned>(number(o, v, 1000)))},
+      {{0, "color", "WHEN", kOutput, "auto, always or never: names, strings and errors in colors"},
+       set_color},
       {{'C', "demangle", "", kOutput, "demangled C++ names"}, SET(d.options.text.demangle = true)},
       {{'i', "return-address", "", kOutput, "return address of each call"},
        SET(d.options.text.return_address = true)},
@@ -146,11 +188,17 @@ const std::vector<Row>& rows() {
        SET(d.options.text.indent = static_cast<unsigned>(number(o, v, 100)))},
       {{'w', "frames", "N", kOutput, "backtrace of N frames after each call"},
        SET(d.options.frames = static_cast<unsigned>(number(o, v, unwind::kMostFrames)))},
+      {{0, "max-line", "N", kOutput, "longest rendering of one call (default 4096)"},
+       SET(d.options.text.render.max_line = number(o, v, 100'000'000))},
       {{'r', "relative", "", kOutput, "time since the line before"}, SET(d.relative = true)},
+      {{0, "struct-names", "", kOutput, "structs with the names of their members"},
+       SET(d.options.text.render.struct_names = true)},
       {{'t', "", "", kOutput, "clock time; -tt with microseconds, -ttt seconds since the epoch"},
        SET(++d.clock)},
       {{0, "time", "STYLE", kOutput, "clock, us, epoch or ns"}, set_time},
       {{'T', "duration", "", kOutput, "duration of each call"}, SET(d.options.text.duration = true)},
+      {{0, "utf8", "", kOutput, "characters of UTF-8 as they are, where the locale is UTF-8"},
+       SET(d.utf8 = true)},
       {{'q', "quiet", "", kOutput, "fewer notices; -qq no exit lines either"}, SET(++d.options.quiet)},
       {{0, "ltrace-compat", "", kOther, "behave as ltrace does; the same as being called by that name"},
        SET(d.options.ltrace_compat = true)},
@@ -189,6 +237,7 @@ class Words {
   bool done() const { return next_ == words_.size(); }
   const std::string& peek() const { return words_[next_]; }
   std::string take() { return words_[next_++]; }
+  std::ptrdiff_t taken() const { return static_cast<std::ptrdiff_t>(next_); }
   std::string value_of(std::string_view option) {
     if (done()) throw UsageError(fmt::format("{}: a value is missing; see rtrace --help", option));
     return take();
@@ -305,6 +354,8 @@ void settle(Draft& draft) {
     throw UsageError("-L without -e, -l, -x or -S leaves nothing to trace; see rtrace --help");
   options.text.exits = options.quiet < 2;
   options.raw_times |= options.ltrace_compat;
+  options.text.color = !options.json && color_wanted(draft.color, options.output);
+  options.text.render.utf8 = draft.utf8 && locale_is_utf8();
   settle_pid_prefix(options);
 }
 
@@ -327,6 +378,7 @@ Options parse_options(const std::vector<std::string>& arguments, std::string_vie
     else
       parse_bundle(draft, words);
   }
+  draft.options.words.assign(arguments.begin(), arguments.begin() + words.taken());
   while (!words.done()) draft.options.command.push_back(words.take());
   settle(draft);
   return std::move(draft.options);
@@ -339,23 +391,6 @@ const std::vector<OptionInfo>& option_table() {
     return table;
   }();
   return kTable;
-}
-
-unsigned default_align() {
-  return terminal_width() * 5 / 8;
-}
-
-unsigned terminal_width() {
-  unsigned width = 80;
-  const char* columns = getenv("COLUMNS");
-  auto given = columns != nullptr ? parse_number(columns) : std::nullopt;
-  winsize size{};
-  if (given && *given > 0 && *given < 10'000)
-    width = static_cast<unsigned>(*given);
-  else if ((ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0) &&
-           size.ws_col > 0)
-    width = size.ws_col;
-  return width;
 }
 
 std::string help_text() {

@@ -53,7 +53,8 @@ bool RingWriter::wait_for_room(uint64_t size) {
   for (int idle = 0;;) {
     const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
     if (ring_.head.load(std::memory_order_relaxed) + size - tail <= OutputRing::kCapacity) return true;
-    if (reader_gone() || ring_.leaving.load() != 0 || tail == stalled_at_) return false;
+    if (reader_gone() || ring_.leaving.load() != 0 || tail == stalled_at_ || on_full_ == OnFull::drop)
+      return false;
     idle = tail == seen_tail ? idle + 1 : 0;
     seen_tail = tail;
     if (on_full_ == OnFull::block_a_while && idle > kPatience) {
@@ -66,7 +67,11 @@ bool RingWriter::wait_for_room(uint64_t size) {
 }
 
 void RingWriter::put(Channel channel, std::string_view bytes) {
-  if (bytes.empty() || bytes.size() > OutputRing::kCapacity / 2) return;
+  if (bytes.empty()) return;
+  if (bytes.size() > OutputRing::kCapacity / 2) {
+    dropped_ += channel == Channel::output ? 1 : 0;
+    return;
+  }
   const uint64_t size = sizeof(FrameHeader) + bytes.size();
   const uint64_t head = ring_.head.load(std::memory_order_relaxed);
   const bool room = head + size - ring_.tail.load(std::memory_order_acquire) <= OutputRing::kCapacity;
@@ -94,6 +99,15 @@ bool RingWriter::may_resume() const {
 void RingWriter::resume() {
   losing_ = false;
   if (in_line_) put(Channel::output, " <unfinished ...>\n");
+}
+
+void RingWriter::wait_to_resume() {
+  on_full_ = OnFull::block;
+  stalled_at_ = ~uint64_t{0};
+  while (losing_ && !may_resume() && !reader_gone() && ring_.leaving.load() == 0) {
+    wake_reader();
+    nanosleep(&kRetry, nullptr);
+  }
 }
 
 uint64_t RingWriter::take_dropped() {

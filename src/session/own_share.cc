@@ -87,7 +87,8 @@ std::vector<uint64_t> measure(pid_t child) {
 }  // namespace
 
 bool shows_durations(const Options& options) {
-  return options.summary || !options.histograms.empty() || options.text.duration;
+  return options.summary || !options.histograms.empty() || options.text.duration || options.json ||
+         options.slower > 0 || !options.where.empty();
 }
 
 std::optional<StopCost> measure_stop_cost() {

@@ -50,9 +50,10 @@ ProbeRegistry::ProbeRegistry(const Options& options, Reporter& reporter)
 
 const decode::CallDecoder* ProbeRegistry::decoder_of(const Prototypes::Known& known) {
   auto& entry = decoders_[known.prototype];
+  const bool arguments = options_.call_lines || !options_.where.empty();
   if (entry == nullptr)
     entry = std::make_unique<decode::CallDecoder>(
-        options_.call_lines ? known.prototype : without_arguments(known.prototype), options_.limits);
+        arguments ? known.prototype : without_arguments(known.prototype), options_.limits);
   return entry.get();
 }
 
@@ -89,6 +90,9 @@ void ProbeRegistry::describe(Probe& probe, const plan::ProbePoint& point, const 
       prototypes_.find(point, objects, files, ObjectCache::Servers::are_not_asked);
   probe.prototype = prototype.note;
   probe.decoder = decoder_of(prototype);
+  if (!options_.lists_probes()) return;
+  probe.label.parameters = probe.decoder->parameter_names();
+  probe.label.result_type = probe.decoder->result_type();
 }
 
 Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files) {

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "rtrace/base/text.h"
+#include "rtrace/sink/json_sink.h"
+#include "rtrace/sink/select_sink.h"
 #include "rtrace/sink/summary_sink.h"
 #include "rtrace/sink/text_sink.h"
 
@@ -28,26 +30,87 @@ event::Timestamp timestamp() {
 
 // On attach a reader that stalls must not freeze the process; a launched command waits for its reader as it
 // would for a full pipe.
+static OnFull policy_of(const Options& options) {
+  if (options.on_full == Options::OnFull::drop) return OnFull::drop;
+  return options.pids.empty() ? OnFull::block : OnFull::block_a_while;
+}
+
+static sink::JsonOptions json_options(const Options& options) {
+  sink::JsonOptions json;
+  json.version = RTRACE_VERSION;
+  json.words = options.words;
+  json.command = options.command;
+  json.calls = options.call_lines;
+  json.signals = options.text.signals;
+  json.exits = options.text.exits;
+  json.demangle = options.text.demangle;
+  json.render = options.text.render;
+  return json;
+}
+
+// The sink that writes lines, and a count of the calls whose lines found no room. In text that is the line
+// that a call begins; JSON has one, when it has ended.
+class Reporter::Printer : public sink::Sink {
+ public:
+  Printer(std::unique_ptr<sink::Sink> lines, Reporter& reporter)
+      : lines_(std::move(lines)), reporter_(reporter) {}
+
+  void take(const decode::Record& record) override {
+    lines_->take(record);
+    if (reporter_.writer_.take_dropped() > 0 && is_call(record)) ++reporter_.lost_calls_;
+  }
+  void finish() override {
+    lines_->finish();
+    reporter_.writer_.take_dropped();
+  }
+  void end() override {
+    lines_->end();
+    const uint64_t dropped = reporter_.writer_.take_dropped();
+    if (reporter_.options_.json) reporter_.lost_calls_ += dropped;  // those that were open
+  }
+
+ private:
+  bool is_call(const decode::Record& record) const {
+    const bool ended = std::holds_alternative<decode::CallReturned>(record.body) ||
+                       std::holds_alternative<decode::CallAbandoned>(record.body);
+    return std::holds_alternative<decode::CallEntered>(record.body) || (reporter_.options_.json && ended);
+  }
+
+  std::unique_ptr<sink::Sink> lines_;
+  Reporter& reporter_;
+};
+
 Reporter::Reporter(const Options& options, Shared& shared, int event_fd)
-    : options_(options),
-      writer_(shared.output, event_fd, options.pids.empty() ? OnFull::block : OnFull::block_a_while) {
+    : options_(options), shared_(shared), writer_(shared.output, event_fd, policy_of(options)) {
   if (options.summary || !options.histograms.empty())
     sinks_.push_back(
         std::make_unique<sink::SummarySink>(shared.summary, options.text.demangle, options.histograms));
-  if (options.call_lines) sinks_.push_back(std::make_unique<sink::TextSink>(writer_, options.text));
+  if (options.json)
+    sinks_.push_back(
+        std::make_unique<Printer>(std::make_unique<sink::JsonSink>(writer_, json_options(options)), *this));
+  else if (options.call_lines)
+    sinks_.push_back(
+        std::make_unique<Printer>(std::make_unique<sink::TextSink>(writer_, options.text), *this));
+  if (options.slower == 0 && options.where.empty()) return;
+  sink::SelectSink::Options select{options.slower, std::nullopt};
+  if (!options.where.empty()) select.where = sink::Where::parse(options.where);
+  auto selected = std::make_unique<sink::SelectSink>(std::move(select), std::exchange(sinks_, {}),
+                                                     [this](const std::string& line) { say(line); });
+  sinks_.push_back(std::move(selected));
 }
+
+Reporter::~Reporter() = default;
 
 void Reporter::take(const decode::Record& record) {
   say_lost();
   last_ = record.header;
   for (auto& sink : sinks_) sink->take(record);
-  if (writer_.losing() && std::holds_alternative<decode::CallEntered>(record.body)) ++lost_calls_;
 }
 
 // Where the loss was, and not before there is room: a line about a loss that is lost itself says nothing.
 void Reporter::say_lost() {
-  if (!writer_.losing() || !writer_.may_resume()) return;
-  for (auto& sink : sinks_) sink->finish();  // still unheard: no call is open any more
+  if ((!writer_.losing() && lost_calls_ == 0) || !writer_.may_resume()) return;
+  for (auto& sink : sinks_) sink->finish();  // still unheard: no line is open any more
   writer_.resume();
   const uint64_t count = std::exchange(lost_calls_, 0);
   const decode::Record lost{last_, decode::Lost{count, "nobody was reading the output"}};
@@ -73,10 +136,11 @@ void Reporter::finish() {
 }
 
 void Reporter::end() {
+  writer_.wait_to_resume();
   say_lost();
   for (auto& sink : sinks_) sink->end();
-  if (writer_.losing())
-    say(fmt::format("{} calls lost at the end: nobody was reading the output", lost_calls_));
+  say_lost();
+  shared_.output.lost_calls = lost_calls_;
 }
 
 }  // namespace rtrace::session

@@ -15,6 +15,9 @@ namespace rtrace::session {
 class Reporter {
  public:
   Reporter(const Options& options, Shared& shared, int event_fd);
+  ~Reporter();
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
 
   void take(const decode::Record& record);
   template <typename Body>
@@ -32,18 +35,22 @@ class Reporter {
 
   // Nobody reads the output any more: the trace should end.
   bool reader_gone() const { return writer_.reader_gone(); }
+  // Something else is about to be printed where the trace goes.
   void finish();
-  // The last line of the trace: a loss that no later line could tell of is told to stderr.
+  // Nothing is traced any more: whatever the reader's pace, it gets what is left. A loss that no line could
+  // tell of is left to the front end to tell.
   void end();
 
  private:
+  class Printer;
   void say_lost();
 
   const Options& options_;
+  Shared& shared_;
   RingWriter writer_;
   std::vector<std::unique_ptr<sink::Sink>> sinks_;
-  decode::Header last_;  // of the record before
   uint64_t lost_calls_ = 0;
+  decode::Header last_;  // of the record before
 };
 
 // Both clocks, now.

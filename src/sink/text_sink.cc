@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "color.h"
 #include "digits.h"
 #include "names.h"
 #include "rtrace/base/text.h"
@@ -21,12 +22,6 @@ namespace {
 
 // However long the arguments were, a number or an address as the result is still shown.
 constexpr size_t kLeastForResult = 64;
-
-// Columns that a terminal gives the text: bytes, but for the continuation bytes of UTF-8.
-size_t columns(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
 
 void cut(std::string& text, size_t size) {
   while (size > 0 && (text[size] & 0xc0) == 0x80) --size;
@@ -56,11 +51,13 @@ struct TextSink::Impl {
   void operator()(const decode::SignalDelivered& signal);
   void operator()(const decode::Executed&);
   void operator()(const decode::ThreadStarted&) { several_tasks = true; }
-  void operator()(const decode::Forked&) { several_tasks = true; }
+  void operator()(const decode::Forked& fork) { several_tasks |= fork.followed; }
   void operator()(const decode::Exited& exit);
   void operator()(const decode::Killed& death);
   void operator()(const decode::Loaded&) {}
   void operator()(const decode::Unloaded&) {}
+  void operator()(const decode::ProbesArmed&) {}
+  void operator()(const decode::Started&) {}
   void operator()(const decode::Lost& loss);
 
   void note_task(event::TraceeId who);
@@ -72,6 +69,7 @@ struct TextSink::Impl {
   Begun begin_resumed_line(event::CallId call, const decode::ProbeLabel& label, unsigned depth);
   void append_arguments(std::span<const decode::Argument> arguments, size_t& rendered);
   bool append_bounded(const decode::Value& value, size_t room);
+  void append_result(const decode::CallReturned& call, size_t room);
   void append_pad();
   const std::string& text_of(const decode::ProbeLabel& label);
   void append_frames(std::span<const decode::StackFrame> frames);
@@ -184,6 +182,18 @@ void TextSink::Impl::append_arguments(std::span<const decode::Argument> argument
       break;
   }
   rendered += out.size() - start;
+  if (options.color) color_strings(out, start);
+}
+
+// Whether or not errno is shown with it: the color says what the prototype knows of failures.
+void TextSink::Impl::append_result(const decode::CallReturned& call, size_t room) {
+  const bool failed = call.error || call.result.kind == decode::Value::Kind::error_result;
+  const size_t start = out.size();
+  append_bounded(call.result, std::max(room, kLeastForResult));
+  if (!options.color) return;
+  if (!failed) return color_strings(out, start);
+  out.insert(start, kErrorColor);
+  out += kPlain;
 }
 
 void TextSink::Impl::append_pad() {
@@ -195,7 +205,9 @@ void TextSink::Impl::append_pad() {
 
 const std::string& TextSink::Impl::text_of(const decode::ProbeLabel& label) {
   std::string& text = labels[&label];
-  if (text.empty()) text = printable_label(label, options.demangle, options.render.utf8);
+  if (!text.empty()) return text;
+  text = printable_label(label, options.demangle, options.render.utf8);
+  if (options.color) text = fmt::format("{}{}{}", kNameColor, text, kPlain);
   return text;
 }
 
@@ -273,7 +285,7 @@ void TextSink::Impl::operator()(const decode::CallReturned& call) {
   open.reset();
   append_pad();
   size_t room = options.render.max_line - std::min(begun.rendered, options.render.max_line);
-  append_bounded(call.result, std::max(room, kLeastForResult));
+  append_result(call, room);
   if (options.duration) {
     out += " <";
     append_seconds(out, call.duration);

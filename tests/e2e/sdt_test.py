@@ -109,7 +109,7 @@ class Probes(unittest.TestCase):
     def test_explain_names_note_and_semaphore(self):
         said = marks(["--explain", "-x", "sdt:marks:point"], "work 1").stderr
         self.assertRegex(said, r"-x sdt:marks:point: sdt:marks:point at 0x\w+: breakpoint; SDT note, semaphore at 0x\w+; "
-                               r"passed by \S+ ?\S* ?\S*; prototype: the note's -4@")
+                               r"'nop' runs out of line; prototype: the note's -4@")
 
     def test_filters_that_make_no_sense(self):
         for text, words in (("sdt:marks", "sdt:PROVIDER:NAME is expected"), ("sdt:marks:", "a probe's name"),

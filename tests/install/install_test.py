@@ -13,6 +13,7 @@ FILES = [
     "share/man/man5/rtrace.conf.5",
     "share/rtrace/conf/libc.so.conf",
     "share/rtrace/conf/python3.conf",
+    "share/rtrace/rtrace-trace.schema.json",
     "share/bash-completion/completions/rtrace",
     "share/zsh/site-functions/_rtrace",
     "share/fish/vendor_completions.d/rtrace.fish",

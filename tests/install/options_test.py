@@ -17,7 +17,7 @@ def read(*path):
 def options_in(text):
     """Letters and long names: {"a", "align", ...}. -tt is -t."""
     letters = {match[0] for match in re.findall(r"(?<![\w-])-([A-Za-z])(?:\1)*(?![\w])", text)}
-    return letters | set(re.findall(r"(?<![\w-])--([a-z][a-z-]+[a-z])", text))
+    return letters | set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]+[a-z0-9])", text))
 
 
 class Options(unittest.TestCase):
@@ -39,7 +39,7 @@ class Options(unittest.TestCase):
     def test_the_man_page(self):
         text = "\n".join(line for line in read("man", "rtrace.1").splitlines() if line.startswith(".It Fl"))
         found = set()
-        for word in re.findall(r"Fl (-?[A-Za-z][a-z-]*)(?=\s|$)", text):
+        for word in re.findall(r"Fl (-?[A-Za-z][a-z0-9-]*)(?=\s|$)", text):
             if word.startswith("-"):
                 found.add(word[1:])
             elif len(set(word)) == 1:

@@ -25,6 +25,9 @@ class Pattern {
   static Pattern basic_regex(const std::string& text);
 
   bool matches(std::string_view text) const;
+  // Whether any part of the text matches; only a regex can match less than the whole. A NUL stands behind the
+  // text.
+  bool found_in(std::string_view text) const;
   // The one name that can match, where there is just one: such patterns are looked up, not searched.
   std::optional<std::string> literal_name() const;
   bool matches_everything() const { return kind_ == Kind::any; }

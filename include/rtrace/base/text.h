@@ -17,6 +17,15 @@ inline constexpr size_t kMaxDemangled = 65536;
 // choice and a terminal obeys control characters. Well-formed UTF-8 stays where `utf8` says so.
 void append_printable(std::string& out, std::string_view text, bool utf8);
 
+// The length of the well-formed UTF-8 sequence at the front (Unicode 15, table 3-7), 0 where there is none or
+// where it is a C1 control, which terminals obey like an escape sequence.
+size_t utf8_sequence(std::string_view text);
+
+// "WHAT: message", the text on a line of its own, and under it a caret at the place. Two newlines, no other
+// control characters.
+std::string caret_message(std::string_view what, std::string_view text, size_t position,
+                          const std::string& message);
+
 // The text after the last '/'.
 std::string_view basename_of(std::string_view path);
 
@@ -24,6 +33,10 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 
 // Decimal, 0x hexadecimal or 0 octal, the whole word; nullopt otherwise or on overflow.
 std::optional<uint64_t> parse_number(std::string_view word);
+
+// "5ms", "1.5s", "200us", "800ns" as nanoseconds; what is less than one is dropped. nullopt otherwise or on
+// overflow.
+std::optional<uint64_t> parse_duration(std::string_view word);
 
 // Levenshtein distance, for "did you mean". Gives up with `limit + 1` where it would be more than `limit`.
 size_t edit_distance(std::string_view a, std::string_view b, size_t limit);

@@ -75,6 +75,10 @@ class CallDecoder {
   Returned leave(const arch::Regs& entry, const arch::Regs& exit, const Memory& memory,
                  std::span<const std::byte> entry_stack, const Carried& carried = {}) const;
 
+  // As the prototype names and spells them; guessed ones have no names.
+  std::vector<std::string> parameter_names() const;
+  std::string result_type() const;
+
   // True where leave() gives no arguments: `entry` need not be kept.
   bool all_at_entry() const;
 

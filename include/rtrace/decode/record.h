@@ -25,6 +25,9 @@ struct ProbeLabel {
   std::string defined_in;  // the object that implements it, where that is known, printed or not
   bool clone = false;      // "~" before the argument list
   bool instant = false;    // no call but a moment (an SDT probe): complete with CallEntered, it has no result
+  // As its prototype has them: the parameters' names, empty where it names none, and the result's type.
+  std::vector<std::string> parameters;
+  std::string result_type;
   std::string text() const;  // "libfoo.so->name", "name@libbar.so.1", "name~", "name@SYS", "sdt:..."
 };
 
@@ -94,15 +97,30 @@ struct Killed {
   int signal = 0;
   bool core_dumped = false;
 };
-struct Loaded {
-  std::string object;
-  uint64_t bias = 0;
+// A probe that stands now.
+struct ArmedProbe {
+  const ProbeLabel* label = nullptr;
+  VirtAddr address;
+  std::string mechanism;  // "breakpoint"
+  std::string reason;     // of the place and of the mechanism
 };
+struct Loaded {
+  std::string object;  // its path
+  uint64_t bias = 0;
+  bool main_program = false;
+  std::vector<ArmedProbe> probes = {};  // that its loading has brought, in it or in others
+};
+struct ProbesArmed {
+  std::vector<ArmedProbe> probes;
+};  // without an object having been loaded: an IFUNC was resolved, a thread could be stopped at last
+struct Started {};  // what can be armed now is
 struct Unloaded {
   std::string object;
 };
 struct Forked {
   int child = 0;
+  bool followed = true;
+  bool shares_memory = false;  // else the child, where followed, returns from its parent's open calls
 };
 struct Lost {
   uint64_t count = 0;
@@ -112,7 +130,7 @@ struct Lost {
 struct Record {
   Header header;
   std::variant<CallEntered, CallReturned, CallAbandoned, SignalDelivered, Executed, ThreadStarted, Exited,
-               Killed, Loaded, Unloaded, Forked, Lost>
+               Killed, Loaded, Unloaded, ProbesArmed, Started, Forked, Lost>
       body;
 };
 

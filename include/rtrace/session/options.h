@@ -38,8 +38,14 @@ struct Options {
   sink::SortKey sort = sink::SortKey::time;
   std::vector<std::string> histograms;  // --hist
   bool raw_times = false;               // durations hold rtrace's own share; --ltrace-compat too
-  bool follow = false;                  // -f
-  bool syscalls = false;                // -S
+  bool json = false;
+  uint64_t slower = 0;  // ns
+  std::string where;    // an expression (rtrace/sink/where.h); empty: none
+  enum class OnFull : uint8_t { block, drop };
+  OnFull on_full = OnFull::block;
+  std::vector<std::string> words;  // the options as given, the command left out
+  bool follow = false;             // -f
+  bool syscalls = false;           // -S
   bool explain = false;
   bool trust_seccomp = false;
   bool ltrace_compat = false;
@@ -50,6 +56,9 @@ struct Options {
   std::string user;      // -u
   std::string gen_conf;  // --gen-conf: the object
   int ready_fd = -1;
+
+  // Somebody wants to know of the probes, what they are and what their prototypes say.
+  bool lists_probes() const { return json || !where.empty(); }
 };
 
 // `arguments` without the program's name, `program` as it was called: as `ltrace` it behaves as that does.

@@ -24,6 +24,7 @@ struct OutputRing {
   std::atomic<uint32_t> reader_waits;  // the reader sleeps until it is woken through the event fd
   std::atomic<uint32_t> leaving;       // the user asked to end: nobody waits for room any more
   std::atomic<uint32_t> reader_gone;   // nobody reads any more (EPIPE, ENOSPC): writing is pointless
+  std::atomic<uint64_t> lost_calls;    // at the end: those that were dropped without a line that says so
   char bytes[kCapacity];
 };
 
@@ -32,6 +33,7 @@ enum class OnFull : uint8_t {
   block,          // the tracee waits for ever: nothing is lost
   block_a_while,  // ... as long as the reader makes progress within a second; then bytes are dropped and
                   // counted
+  drop,           // the tracee never waits
 };
 
 // The engine's end. Each write is one frame: its length, its channel, its bytes.
@@ -46,6 +48,9 @@ class RingWriter : public sink::Output {
   // left by resume(): what is printed stays whole lines.
   bool may_resume() const;
   void resume();
+  // When nothing is traced any more: waits until the reader has made room to resume, if anything was dropped,
+  // and from then on for room whenever there is none.
+  void wait_to_resume();
   // Frames that found no room since the last question.
   uint64_t take_dropped();
   bool losing() const { return losing_; }

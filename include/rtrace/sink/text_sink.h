@@ -34,6 +34,7 @@ struct TextOptions {
   bool signals = true;          // off: -b
   bool demangle = false;        // -C
   bool exits = true;            // off: -qq
+  bool color = false;           // escape sequences around names, strings and errors; columns do without
   PidPrefix pid = PidPrefix::from_the_second_task;
   decode::RenderOptions render;  // max_line bounds what a line shows of a call's arguments and result
 };

@@ -37,6 +37,30 @@ TEST(ParseNumber, TakesDecimalHexAndOctalAndNothingElse) {
   for (const auto& [word, number] : rows) EXPECT_EQ(parse_number(word), number) << '"' << word << '"';
 }
 
+TEST(ParseDuration, TakesAmountsWithAUnitAndNothingElse) {
+  const std::pair<std::string_view, std::optional<uint64_t>> rows[] = {
+      {"800ns", 800},
+      {"200us", 200'000},
+      {"5ms", 5'000'000},
+      {"1.5s", 1'500'000'000},
+      {"0.000000001s", 1},
+      {"0.0000000019s", 1},
+      {"0s", 0},
+      {"18446744073s", 18'446'744'073'000'000'000u},
+      {"18446744074s", std::nullopt},
+      {"5", std::nullopt},
+      {"s", std::nullopt},
+      {".5s", std::nullopt},
+      {"5.s", std::nullopt},
+      {"5 ms", std::nullopt},
+      {"-5ms", std::nullopt},
+      {"5m", std::nullopt},
+      {"1.5.5s", std::nullopt},
+      {"0x5s", std::nullopt},
+      {"", std::nullopt}};
+  for (const auto& [word, duration] : rows) EXPECT_EQ(parse_duration(word), duration) << '"' << word << '"';
+}
+
 TEST(Split, KeepsEmptyParts) {
   EXPECT_THAT(split("a,b", ','), ElementsAre("a", "b"));
   EXPECT_THAT(split("a", ','), ElementsAre("a"));

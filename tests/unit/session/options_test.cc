@@ -70,6 +70,14 @@ std::string canonical(const Options& options) {
   all.add("sort", sink::sort_keys()[static_cast<size_t>(options.sort)], std::string("time"));
   all.add("hist", fmt::format("{}", fmt::join(options.histograms, ",")), std::string());
   all.add("raw_times", options.raw_times, options.ltrace_compat);
+  all.add("json", options.json, false);
+  all.add("slower", options.slower, uint64_t{0});
+  all.add("where", options.where, std::string());
+  all.add("color", options.text.color, false);
+  all.add("struct_names", options.text.render.struct_names, false);
+  all.add("utf8", options.text.render.utf8, false);
+  all.add("max_line", options.text.render.max_line, size_t{4096});
+  all.add("on_full", static_cast<int>(options.on_full), 0);
   all.add("follow", options.follow, false);
   all.add("syscalls", options.syscalls, false);
   all.add("explain", options.explain, false);
@@ -150,6 +158,20 @@ const std::vector<Row>& rows() {
       {"--sort=time cmd", ""},
       {"--hist=f --hist g --hist=f cmd", "hist=f,g"},
       {"--raw-times -T cmd", "duration=true raw_times=true"},
+      {"--json cmd", "json=true"},
+      {"--slower=5ms cmd", "slower=5000000"},
+      {"--slower 1.5s cmd", "slower=1500000000"},
+      {"--where=arg1>2&&ret==0 cmd", "where=arg1>2&&ret==0"},
+      {"--where=3 cmd", "frames=3"},
+      {"--where=7 --where=arg1>2 cmd", "frames=7 where=arg1>2"},
+      {"--color=always cmd", "color=true"},
+      {"--color=always --color=never cmd", ""},
+      {"--color auto cmd", ""},
+      {"--color=always --json cmd", "json=true"},
+      {"--struct-names cmd", "struct_names=true"},
+      {"--max-line=100 cmd", "max_line=100"},
+      {"--on-full=drop cmd", "on_full=1"},
+      {"--on-full block cmd", ""},
       {"-o out cmd", "output=out"},
       {"-o - cmd", "output=-"},
       {"--output=|cat --append cmd", "output=|cat append=true"},
@@ -202,6 +224,19 @@ const std::vector<Row>& rows() {
   return kRows;
 }
 
+TEST(Options, Utf8NeedsALocaleOfUtf8) {
+  const char* const given = getenv("LC_ALL");
+  const std::string before = given != nullptr ? given : "";
+  for (const auto& [locale, effect] : {std::pair{"C", ""}, {"C.UTF-8", "utf8=true"}}) {
+    setenv("LC_ALL", locale, 1);
+    EXPECT_EQ(canonical(parse_options({"--utf8", "cmd"})), effect) << locale;
+  }
+  if (given != nullptr)
+    setenv("LC_ALL", before.c_str(), 1);
+  else
+    unsetenv("LC_ALL");
+}
+
 TEST(Options, EachHasItsEffectAndNoOther) {
   for (const Row& row : rows()) {
     try {
@@ -214,6 +249,7 @@ TEST(Options, EachHasItsEffectAndNoOther) {
 
 // True where a row uses the option, apart from others.
 bool is_used(const std::string& option) {
+  if (option == "--utf8") return true;  // it depends on the environment, and has a test of its own
   for (const Row& row : rows())
     for (const std::string& word : words_of(row.line))
       if (word == option || word.starts_with(option + "=")) return true;
@@ -280,6 +316,11 @@ TEST(Options, MistakesAreNamedWithAHint) {
       {"--string-limit= cmd", "--string-limit : a number"},
       {"-a 1001 cmd", "from 0 to 1000"},
       {"-n 99999999999999999999 cmd", "-n 99999999999999999999"},
+      {"--on-full=wait cmd", "block or drop is expected"},
+      {"--slower=5 cmd", "a duration is expected"},
+      {"--slower=fast cmd", "a duration is expected"},
+      {"--color=maybe cmd", "auto, always or never"},
+      {"--max-line=x cmd", "a number from 0"},
       {"--time=noon cmd", "one of clock, us, epoch, ns"},
       {"-p 0", "'0' is no process id"},
       {"-p 1,x", "'x' is no process id"},

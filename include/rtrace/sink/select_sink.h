@@ -1,0 +1,38 @@
+// Lets only some calls through (--slower, --where). A call is held until it has ended, and then goes on
+// whole: inner calls come before those that they were made in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rtrace/sink/sink.h"
+#include "rtrace/sink/where.h"
+
+namespace rtrace::sink {
+
+class SelectSink : public Sink {
+ public:
+  struct Options {
+    uint64_t slower = 0;  // ns; a call that never returned counts with the time until that was known
+    std::optional<Where> where;
+  };
+  using Notice = std::function<void(const std::string&)>;
+
+  // `notice` is told, once each, what can never be true, and at the end, that nothing was let through.
+  SelectSink(Options options, std::vector<std::unique_ptr<Sink>> next, Notice notice);
+  ~SelectSink() override;
+  void take(const decode::Record& record) override;
+  void finish() override;
+  // Calls that are still open are let through as such, or not.
+  void end() override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rtrace::sink

@@ -1,0 +1,64 @@
+// The expressions of --where, over one call. Pure.
+//
+//   arg1 ... argN, ret, dur, errno, name, tid, depth, and the names of the prototype's parameters
+//   buf.st_size          a member of a struct, where its name is known
+//   12 0x1f 0755 1.5     numbers; 5ms 1.5s 200us 800ns durations, which are nanoseconds; ENOENT its number
+//   "text" 'text'        compared with == and != alone; C's escapes
+//   a + b, a - b, a & b, a | b, -a      these bind closer than comparisons, unlike in C
+//   == != < <= > >=, a ~ /regex/, a !~ /regex/
+//   !a, a && b, a || b, ( )
+//
+// What a call has not (a parameter of that name, a result before it returned) makes what it stands in neither
+// true nor false: nothing follows from it, and `!` of it is no truth either.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rtrace/base/error.h"
+#include "rtrace/decode/value.h"
+
+namespace rtrace::sink {
+
+// Three lines: what is wrong, the expression, a caret under the place.
+class WhereError : public Error {
+ public:
+  WhereError(std::string_view expression, size_t position, const std::string& message);
+  size_t position() const { return position_; }
+
+ private:
+  size_t position_;
+};
+
+// What there is to know of a call.
+struct CallFacts {
+  std::string_view name;
+  int tid = 0;
+  unsigned depth = 0;
+  std::optional<uint64_t> duration;  // ns
+  std::span<const decode::Argument> at_entry, at_return;
+  const decode::Value* result = nullptr;
+  int error = 0;  // errno; 0 where it did not fail, or no prototype says so
+};
+
+class Where {
+ public:
+  static Where parse(std::string_view text);  // throws WhereError
+
+  // Whether it is true; not where it is neither true nor false.
+  bool holds(const CallFacts& call) const;
+  // The names that only a prototype can give a meaning, each once.
+  std::vector<std::string> parameters() const;
+
+  struct Tree;
+
+ private:
+  std::shared_ptr<const Tree> tree_;
+};
+
+}  // namespace rtrace::sink

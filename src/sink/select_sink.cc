@@ -1,0 +1,162 @@
+#include "rtrace/sink/select_sink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "open_calls.h"
+
+namespace rtrace::sink {
+
+struct SelectSink::Impl {
+  Impl(Options what, std::vector<std::unique_ptr<Sink>> whom, Notice tell)
+      : options(std::move(what)), next(std::move(whom)), notice(std::move(tell)) {
+    if (options.where)
+      for (std::string& name : options.where->parameters()) unknown.insert(std::move(name));
+  }
+
+  // Each answers whether the record goes on as it is.
+  bool operator()(const decode::CallEntered& call);
+  bool operator()(const decode::CallReturned& call);
+  bool operator()(const decode::CallAbandoned& call);
+  bool operator()(const decode::Loaded& load) { return learn(load.probes); }
+  bool operator()(const decode::ProbesArmed& armed) { return learn(armed.probes); }
+  bool operator()(const decode::Started&);
+  bool operator()(const decode::Forked& fork);
+  template <typename Other>
+  bool operator()(const Other&) {
+    return true;
+  }
+
+  bool learn(const std::vector<decode::ArmedProbe>& probes);
+  bool selects(const CallFacts& call);
+  CallFacts facts_of(const decode::CallEntered& call) const;
+  std::optional<OpenCall> leave(event::CallId call, CallFacts& facts);
+  bool passes(const std::optional<OpenCall>& call, const CallFacts& facts);
+  void pass(const decode::Record& record);
+
+  const Options options;
+  std::vector<std::unique_ptr<Sink>> next;
+  Notice notice;
+  OpenCalls open;
+  decode::Header header;          // of the record at hand
+  std::set<std::string> unknown;  // names that no probe's prototype has had so far
+  uint64_t seen = 0, selected = 0;
+};
+
+void SelectSink::Impl::pass(const decode::Record& record) {
+  for (auto& sink : next) sink->take(record);
+}
+
+bool SelectSink::Impl::selects(const CallFacts& call) {
+  ++seen;
+  if (options.slower > 0 && call.duration.value_or(0) < options.slower) return false;
+  if (options.where && !options.where->holds(call)) return false;
+  ++selected;
+  return true;
+}
+
+CallFacts SelectSink::Impl::facts_of(const decode::CallEntered& call) const {
+  CallFacts facts;
+  facts.name = call.label->name;
+  facts.tid = header.who.tid;
+  facts.depth = call.depth;
+  facts.at_entry = call.arguments;
+  return facts;
+}
+
+bool SelectSink::Impl::operator()(const decode::CallEntered& call) {
+  if (call.unseen_return || call.label->instant) return selects(facts_of(call));
+  open.enter(header, call);
+  return false;
+}
+
+// The entry, if it has been seen, goes on before the end of the call.
+bool SelectSink::Impl::passes(const std::optional<OpenCall>& call, const CallFacts& facts) {
+  if (!selects(facts)) return false;
+  if (call) pass({call->header, call->entered});
+  return true;
+}
+
+std::optional<OpenCall> SelectSink::Impl::leave(event::CallId call, CallFacts& facts) {
+  auto known = open.leave(header.who, call);
+  if (known) facts.at_entry = known->entered.arguments;
+  return known;
+}
+
+bool SelectSink::Impl::operator()(const decode::CallReturned& call) {
+  CallFacts facts;
+  const auto known = leave(call.call, facts);
+  facts.name = call.label->name;
+  facts.tid = header.who.tid;
+  facts.depth = call.depth;
+  facts.duration = call.duration;
+  facts.at_return = call.arguments;
+  facts.result = &call.result;
+  if (call.result.kind == decode::Value::Kind::error_result) facts.error = static_cast<int>(call.result.raw);
+  facts.error = call.error.value_or(facts.error);
+  return passes(known, facts);
+}
+
+bool SelectSink::Impl::operator()(const decode::CallAbandoned& call) {
+  CallFacts facts;
+  const auto known = leave(call.call, facts);
+  facts.name = call.label->name;
+  facts.tid = header.who.tid;
+  facts.depth = call.depth;
+  facts.duration = call.duration;
+  return passes(known, facts);
+}
+
+bool SelectSink::Impl::operator()(const decode::Forked& fork) {
+  open.fork(header.who, fork);
+  return true;
+}
+
+bool SelectSink::Impl::learn(const std::vector<decode::ArmedProbe>& probes) {
+  for (const decode::ArmedProbe& probe : probes)
+    for (const std::string& name : probe.label->parameters) unknown.erase(name);
+  return true;
+}
+
+bool SelectSink::Impl::operator()(const decode::Started&) {
+  for (const std::string& name : std::exchange(unknown, {}))
+    notice(
+        fmt::format("--where: no probe that is armed has a parameter '{}': what it stands in is never true "
+                    "of their calls "
+                    "(arg1, arg2, ... are known everywhere)",
+                    name));
+  return true;
+}
+
+SelectSink::SelectSink(Options options, std::vector<std::unique_ptr<Sink>> next, Notice notice)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(next), std::move(notice))) {}
+SelectSink::~SelectSink() = default;
+
+void SelectSink::take(const decode::Record& record) {
+  impl_->header = record.header;
+  if (std::visit(*impl_, record.body)) impl_->pass(record);
+}
+
+void SelectSink::finish() {
+  for (auto& sink : impl_->next) sink->finish();
+}
+
+void SelectSink::end() {
+  const uint64_t now = impl_->header.time.monotonic;
+  for (const OpenCall& call : impl_->open.take_all()) {
+    impl_->header = call.header;
+    CallFacts facts = impl_->facts_of(call.entered);
+    facts.duration = now - std::min(now, call.header.time.monotonic);
+    if (impl_->selects(facts)) impl_->pass({call.header, call.entered});
+  }
+  for (auto& sink : impl_->next) sink->end();
+  if (impl_->seen > 0 && impl_->selected == 0)
+    impl_->notice(fmt::format("of {} call{} none was what --slower and --where ask for", impl_->seen,
+                              impl_->seen == 1 ? "" : "s"));
+}
+
+}  // namespace rtrace::sink

@@ -1,0 +1,288 @@
+#include "rtrace/sink/where.h"
+
+#include <algorithm>
+#include <array>
+
+#include "where_tree.h"
+
+namespace rtrace::sink {
+namespace {
+
+using decode::Value;
+using Kind = WhereNode::Kind;
+
+// Some values are a number and a text: a key of an enum. Nothing is known where there is neither.
+struct Operand {
+  std::optional<WideInteger> integer;
+  std::optional<long double> real;
+  std::optional<std::string_view> text;
+};
+
+Operand of(WideInteger number) {
+  return {number, std::nullopt, std::nullopt};
+}
+Operand of(std::optional<bool> truth) {
+  return truth ? of(WideInteger{*truth ? 1 : 0}) : Operand{};
+}
+
+std::string_view one_character(char c) {
+  static const auto kAll = [] {
+    std::array<std::string, 256> all;
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>(i);
+    return all;
+  }();
+  return kAll[static_cast<unsigned char>(c)];
+}
+
+WideInteger integer_of(const Value& value) {
+  return value.is_signed ? WideInteger{static_cast<int64_t>(value.raw)} : WideInteger{value.raw};
+}
+
+// The new value of what has changed, the result itself of a failure.
+const Value& settled(const Value& value) {
+  if (value.kind == Value::Kind::changed && value.members.size() > 1) return value.members[1];
+  if (value.kind == Value::Kind::error_result && !value.members.empty()) return value.members[0];
+  return value;
+}
+
+Operand of_value(const Value& value) {
+  Operand operand;
+  switch (value.kind) {
+    case Value::Kind::integer:
+    case Value::Kind::boolean:
+    case Value::Kind::bit_vector:
+    case Value::Kind::address:
+    case Value::Kind::nil:
+      return of(integer_of(value));
+    case Value::Kind::character:
+      if (value.is_eof) return of(WideInteger{-1});
+      operand = of(integer_of(value));
+      operand.text = one_character(static_cast<char>(value.raw));
+      return operand;
+    case Value::Kind::floating:
+      operand.real = value.number;
+      return operand;
+    case Value::Kind::string:
+      operand.text = value.bytes;
+      return operand;
+    case Value::Kind::enumeration:
+    case Value::Kind::flags:
+      operand = of(integer_of(value));
+      if (!value.text.empty()) operand.text = value.text;
+      return operand;
+    case Value::Kind::unreadable:
+      return value.raw != 0 ? of(integer_of(value)) : operand;
+    case Value::Kind::changed:
+    case Value::Kind::error_result:
+    case Value::Kind::hidden:
+    case Value::Kind::nothing:
+    case Value::Kind::structure:
+    case Value::Kind::array:
+    case Value::Kind::recursion:
+      break;
+  }
+  return operand;
+}
+
+Operand of_member(const Value* value, const std::vector<std::string>& members) {
+  for (const std::string& name : members) {
+    if (value == nullptr) return {};
+    const auto& inside = settled(*value).members;
+    const auto found =
+        std::find_if(inside.begin(), inside.end(), [&](const Value& member) { return member.name == name; });
+    value = found != inside.end() ? &*found : nullptr;
+  }
+  return value != nullptr ? of_value(settled(*value)) : Operand{};
+}
+
+std::optional<bool> truth(const Operand& operand) {
+  if (operand.integer) return *operand.integer != 0;
+  if (operand.real) return *operand.real != 0;
+  if (operand.text) return !operand.text->empty();
+  return std::nullopt;
+}
+
+std::optional<long double> number(const Operand& operand) {
+  if (operand.integer) return static_cast<long double>(*operand.integer);
+  return operand.real;
+}
+
+// -1 and 2^64 - 1 are the same 64 bits: which of them a result is depends on its prototype alone.
+bool same_bits(WideInteger a, WideInteger b) {
+  const WideInteger difference = a > b ? a - b : b - a;
+  return difference == 0 || ((a < 0) != (b < 0) && difference == WideInteger{1} << 64);
+}
+
+std::optional<bool> equal(const Operand& a, const Operand& b) {
+  const bool only_text = (a.text && !number(a)) || (b.text && !number(b));
+  if (a.text && b.text && only_text) return *a.text == *b.text;
+  if (a.integer && b.integer) return same_bits(*a.integer, *b.integer);
+  if (number(a) && number(b)) return *number(a) == *number(b);
+  // A string is not nil.
+  if (a.text && b.integer == WideInteger{0}) return false;
+  if (b.text && a.integer == WideInteger{0}) return false;
+  return std::nullopt;
+}
+
+// -1, 0 or 1.
+std::optional<int> order(const Operand& a, const Operand& b) {
+  if (a.integer && b.integer) return *a.integer < *b.integer ? -1 : *a.integer > *b.integer ? 1 : 0;
+  const auto left = number(a), right = number(b);
+  if (!left || !right || *left != *left || *right != *right) return std::nullopt;
+  return *left < *right ? -1 : *left > *right ? 1 : 0;
+}
+
+Operand arithmetic(Kind kind, const Operand& a, const Operand& b) {
+  if (a.integer && b.integer) {
+    switch (kind) {
+      case Kind::add:
+        return of(*a.integer + *b.integer);
+      case Kind::subtract:
+        return of(*a.integer - *b.integer);
+      case Kind::bit_and:
+        return of(*a.integer & *b.integer);
+      default:
+        return of(*a.integer | *b.integer);
+    }
+  }
+  Operand result;
+  if (!number(a) || !number(b)) return result;
+  if (kind == Kind::add) result.real = *number(a) + *number(b);
+  if (kind == Kind::subtract) result.real = *number(a) - *number(b);
+  return result;
+}
+
+std::optional<bool> compare(Kind kind, const Operand& a, const Operand& b) {
+  if (kind == Kind::equal) return equal(a, b);
+  if (kind == Kind::unequal) {
+    const auto same = equal(a, b);
+    return same ? std::optional(!*same) : std::nullopt;
+  }
+  const auto which = order(a, b);
+  if (!which) return std::nullopt;
+  switch (kind) {
+    case Kind::less:
+      return *which < 0;
+    case Kind::less_equal:
+      return *which <= 0;
+    case Kind::greater:
+      return *which > 0;
+    default:
+      return *which >= 0;
+  }
+}
+
+class Evaluation {
+ public:
+  Evaluation(const std::vector<WhereNode>& nodes, const CallFacts& call) : nodes_(nodes), call_(call) {}
+
+  // As deep as the parser's limit on nesting, and the length of a chain of operators, let it be.
+  Operand evaluate(size_t index) const {
+    const WhereNode& node = nodes_[index];
+    switch (node.kind) {
+      case Kind::logical_or:
+      case Kind::logical_and:
+        return of(logical(node));
+      case Kind::logical_not: {
+        const auto inner = truth(evaluate(node.left));
+        return inner ? of(std::optional(!*inner)) : Operand{};
+      }
+      case Kind::matches:
+      case Kind::matches_not: {
+        const auto text = evaluate(node.left).text;
+        if (!text) return {};
+        return of(std::optional(node.pattern->found_in(*text) == (node.kind == Kind::matches)));
+      }
+      case Kind::negate:
+        return arithmetic(Kind::subtract, of(WideInteger{0}), evaluate(node.left));
+      case Kind::add:
+      case Kind::subtract:
+      case Kind::bit_and:
+      case Kind::bit_or:
+        return arithmetic(node.kind, evaluate(node.left), evaluate(node.right));
+      case Kind::equal:
+      case Kind::unequal:
+      case Kind::less:
+      case Kind::less_equal:
+      case Kind::greater:
+      case Kind::greater_equal:
+        return of(compare(node.kind, evaluate(node.left), evaluate(node.right)));
+      default:
+        return leaf(node);
+    }
+  }
+
+ private:
+  Operand leaf(const WhereNode& node) const {
+    Operand operand;
+    switch (node.kind) {
+      case Kind::integer:
+        return of(node.integer);
+      case Kind::real:
+        operand.real = node.real;
+        return operand;
+      case Kind::text:
+        operand.text = node.text;
+        return operand;
+      case Kind::argument:
+        return of_member(argument(node.index), node.members);
+      case Kind::parameter:
+        return of_member(parameter(node.text), node.members);
+      case Kind::result:
+        return of_member(call_.result, node.members);
+      case Kind::duration:
+        return call_.duration ? of(WideInteger{*call_.duration}) : operand;
+      case Kind::error:
+        return of(WideInteger{call_.error});
+      case Kind::name:
+        operand.text = call_.name;
+        return operand;
+      case Kind::thread:
+        return of(WideInteger{call_.tid});
+      default:
+        return of(WideInteger{call_.depth});
+    }
+  }
+
+  // Left to right, and the right side only where it matters.
+  std::optional<bool> logical(const WhereNode& node) const {
+    const bool decisive = node.kind == Kind::logical_or;
+    const auto left = truth(evaluate(node.left));
+    if (left == decisive) return decisive;
+    const auto right = truth(evaluate(node.right));
+    if (right == decisive) return decisive;
+    return left && right ? std::optional(!decisive) : std::nullopt;
+  }
+
+  const Value* argument(size_t index) const {
+    if (index < call_.at_entry.size()) return &call_.at_entry[index].value;
+    index -= call_.at_entry.size();
+    return index < call_.at_return.size() ? &call_.at_return[index].value : nullptr;
+  }
+
+  const Value* parameter(const std::string& name) const {
+    for (const auto& arguments : {call_.at_entry, call_.at_return})
+      for (const decode::Argument& argument : arguments)
+        if (argument.name == name) return &argument.value;
+    return nullptr;
+  }
+
+  const std::vector<WhereNode>& nodes_;
+  const CallFacts& call_;
+};
+
+}  // namespace
+
+bool Where::holds(const CallFacts& call) const {
+  return truth(Evaluation(tree_->nodes, call).evaluate(tree_->nodes.size() - 1)) == true;
+}
+
+std::vector<std::string> Where::parameters() const {
+  std::vector<std::string> names;
+  for (const WhereNode& node : tree_->nodes)
+    if (node.kind == Kind::parameter && std::find(names.begin(), names.end(), node.text) == names.end())
+      names.push_back(node.text);
+  return names;
+}
+
+}  // namespace rtrace::sink

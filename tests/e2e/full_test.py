@@ -1,0 +1,127 @@
+#!/usr/bin/python3
+"""--on-full: what happens when nobody reads the output. Every call is printed or counted as lost."""
+import contextlib
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import harness
+import json_lines
+
+
+class Unread(unittest.TestCase):
+    """rtrace writes to a pipe that nobody reads until the test says so. The buffer holds 64 MiB."""
+
+    @contextlib.contextmanager
+    def launched(self, *arguments, count, length):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = os.path.join(folder, "pipe")
+            os.mkfifo(pipe)
+            self.end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            os.set_blocking(self.end, True)
+            words = [harness.RTRACE, "-o", pipe, "-F", harness.CONF, "-x", "greet", "-s", "4000", *arguments, "--",
+                     harness.target("waits"), str(count), str(length)]
+            process = harness.Target(words)
+            try:
+                with process:
+                    process.expect("pid")
+                    yield process
+            finally:
+                if self.end is not None:
+                    os.close(self.end)
+
+    def read(self):
+        end, self.end = self.end, None
+        with os.fdopen(end, "rb") as file:
+            return file.read().decode()
+
+    def reading(self):
+        """Begins to read; the answer waits for the end of the trace."""
+        found = []
+        reader = threading.Thread(target=lambda: found.append(self.read()))
+        reader.start()
+
+        def finish():
+            reader.join(harness.PATIENCE)
+            self.assertFalse(reader.is_alive())
+            return found[0]
+        return finish
+
+    def run_unread(self, *arguments, count, length):
+        with self.launched(*arguments, count=count, length=length) as process:
+            process.go()
+            process.expect("done")  # though nobody has read a line
+            finish = self.reading()
+            self.assertEqual(process.finish()[1], 0)
+            return finish()
+
+    def test_drop_never_waits_and_counts_every_call_that_is_lost(self):
+        count = 20000
+        trace = self.run_unread("--on-full=drop", count=count, length=3900).splitlines()
+        calls = sum(bool(re.fullmatch(r'greet@libfixture\.so\(".*"\) += 3900', line)) for line in trace)
+        lost = [int(number) for line in trace
+                for number in re.findall(r"^--- (\d+) calls? lost: nobody was reading the output ---$", line)]
+        self.assertEqual(len(lost), 1, lost)
+        self.assertGreater(lost[0], 0)
+        # The call that found room for its first part alone is closed as unfinished.
+        cut = sum("<unfinished ...>" in line for line in trace)
+        self.assertLessEqual(cut, 1)
+        self.assertEqual(calls + cut + lost[0], count)
+        # Of what came when there was still no room, the end of the process too, only the count is left.
+        self.assertRegex(trace[-1], r"^--- \d+ calls? lost|^\+\+\+ exited \(status 0\)")
+
+    def test_drop_counts_in_json_too_and_its_lines_stay_whole(self):
+        count = 10000
+        lines = json_lines.Lines(self.run_unread("--on-full=drop", "--json", count=count, length=3900))
+        lost = [line["count"] for line in lines.of("lost")]
+        self.assertEqual(len(lost), 1)
+        self.assertEqual(len(lines.calls) + lost[0], count)
+        self.assertEqual(lines.all[-1]["type"], "exit" if lines.of("exit") else "lost")
+
+    def test_block_waits_for_its_reader_and_loses_nothing(self):
+        count = 20000
+        with self.launched("--on-full=block", count=count, length=3900) as process:
+            process.go()
+            finish = self.reading()
+            process.expect("done")
+            self.assertEqual(process.finish()[1], 0)
+            trace = finish()
+        self.assertEqual(trace.count("greet@libfixture.so("), count)
+        self.assertNotIn("lost", trace)
+
+    def test_drop_while_attached(self):
+        count = 20000
+        with harness.Target([harness.target("waits"), str(count), "3900"]) as process:
+            process.expect("pid")
+            with tempfile.TemporaryDirectory() as folder:
+                pipe = os.path.join(folder, "pipe")
+                os.mkfifo(pipe)
+                self.end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+                os.set_blocking(self.end, True)
+                rtrace = subprocess.Popen([harness.RTRACE, "-o", pipe, "--on-full=drop", "-F", harness.CONF, "-x", "greet",
+                                           "-s", "4000", "-p", str(process.pid)], stdin=subprocess.DEVNULL,
+                                          stderr=subprocess.PIPE, env=harness.environment(), text=True)
+                try:
+                    harness.wait_until(lambda: harness.altered_code(process.pid), "the probe stands")
+                    process.go()
+                    process.expect("done")
+                    finish = self.reading()
+                    process.process.stdin.close()
+                    self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+                    trace = finish()
+                    self.assertEqual(rtrace.wait(harness.PATIENCE), 0)
+                finally:
+                    if rtrace.poll() is None:
+                        rtrace.terminate()
+                        rtrace.wait()
+                    rtrace.stderr.close()
+        lost = sum(int(number) for number in re.findall(r"(?m)^--- (\d+) calls? lost: ", trace))
+        self.assertGreater(lost, 0)
+        self.assertEqual(len(re.findall(r"(?m)^greet@libfixture\.so\(", trace)) + lost, count)
+
+
+if __name__ == "__main__":
+    unittest.main()

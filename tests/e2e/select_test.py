@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+"""--slower and --where: which calls are shown, in text, in JSON and in the summary; and what is said of expressions that
+can never hold."""
+import os
+import re
+import tempfile
+import unittest
+
+import harness
+import json_lines
+
+ENTRIES = harness.target("entries")
+NESTED = ["-F", harness.CONF, "-x", "outer+middle+inner"]
+FIXTURE = ["-F", harness.CONF, "-x", "add"]
+
+
+def lines(*arguments, status=0, **how):
+    result = harness.run(["-a", "0", *arguments], **how)
+    if result.status != status:
+        raise harness.Failure(str(result))
+    return [line for line in result.lines if not line.startswith("+++")]
+
+
+class Where(unittest.TestCase):
+    def test_arguments_and_results(self):
+        self.assertEqual(lines(*FIXTURE, "--where=arg1 >= 2 && ret != 4", "--", ENTRIES, "add", "5"),
+                         ["add@libfixture.so(2, 1) = 3", "add@libfixture.so(4, 1) = 5"])
+
+    def test_names_of_parameters_strings_and_regexes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "named.conf")
+            with open(path, "w") as file:
+                file.write("int add(left=int, right=int);\nint greet(who=string);\n")
+            words = ["-F", path, "-x", "add+greet", "--where"]
+            program = ["--", harness.target("calls_now")]
+            self.assertEqual(lines(*words, "left < 0", *program), ["add@libfixture.so(-3, 40000) = 39997"])
+            for text in ("who == 'hello'", "who ~ /^hel+o$/", "arg1 ~ /ell/", "name == 'greet'"):
+                self.assertEqual(lines(*words, text, *program), ['greet@libfixture.so("hello") = 5'], text)
+
+    def test_nested_calls_are_whole_lines_inner_ones_first_at_their_own_depth(self):
+        self.assertEqual(lines(*NESTED, "-n", "2", "--where=(1)", "--", ENTRIES, "nested"),
+                         ["    inner@libfixture.so(3) = 4", "  middle@libfixture.so(2) = 5",
+                          "outer@libfixture.so(1) = 6"])
+        self.assertEqual(lines(*NESTED, "-n", "2", "--where=depth == 1", "--", ENTRIES, "nested"),
+                         ["  middle@libfixture.so(2) = 5"])
+
+    def test_stamps_are_those_of_the_entry_and_relative_ones_do_not_run_backwards(self):
+        stamps = [float(line.split()[0]) for line in
+                  lines(*NESTED, "-qq", "-ttt", "--where=(1)", "--", ENTRIES, "nested")]
+        self.assertEqual(stamps, sorted(stamps, reverse=True))
+        for line in lines(*NESTED, "-r", "--where=(1)", "--", ENTRIES, "nested"):
+            self.assertRegex(line, r"^ *\d\.\d{6} ")
+
+    def test_signals_and_the_exit_go_through(self):
+        result = harness.run([*FIXTURE, "--where=(0)", "--", harness.target("signals"), "2"])
+        self.assertEqual(result.trace.count("--- SIGUSR1"), 2)
+        self.assertIn("+++ exited", result.trace)
+        self.assertNotIn("add@", result.trace)
+
+    def test_failed_calls_by_their_errno(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ["-e", "open64+openat+open@MAIN", "--where", "errno == ENOENT", "--", "/usr/bin/perl", "-e",
+                     'open(F, "<", "%s/missing"); open(F, "<", "/etc/passwd")' % folder]
+            found = [line for line in lines(*words) if "missing" in line or "passwd" in line]
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("-1 ENOENT (No such file or directory)", found[0])
+
+    def test_json_and_the_summary_hold_the_same_calls(self):
+        select = [*FIXTURE, "--where=arg1 < 3"]
+        program = ["--", ENTRIES, "add", "10"]
+        trace = json_lines.trace(*select, *program)
+        self.assertEqual([call["args"][0]["value"] for call in trace.calls], [0, 1, 2])
+        table = harness.run(["-c", *select, *program]).trace
+        self.assertRegex(table, r"(?m) 3 .*add")
+        summary = json_lines.trace("-c", *select, *program).of("summary")
+        self.assertEqual([row["calls"] for row in summary], [3])
+
+    def test_threads_keep_their_own_calls(self):
+        trace = json_lines.trace("-F", harness.CONF, "-x", "work", "--where=arg2 == 7 || arg2 == 9", "--",
+                                 harness.target("threads"), "20")
+        self.assertEqual(sorted((call["args"][0]["value"], call["args"][1]["value"]) for call in trace.calls),
+                         [(thread, sequence) for thread in range(4) for sequence in (7, 9)])
+
+
+class Slower(unittest.TestCase):
+    def test_only_calls_that_took_that_long(self):
+        script = "select(undef, undef, undef, $_) for 0, 0.05, 0, 0.06, 0"
+        found = lines("-e", "select@MAIN", "-T", "--slower=40ms", "--", "/usr/bin/perl", "-e", script)
+        took = [float(re.search(r"<([\d.]+)>$", line).group(1)) for line in found]
+        self.assertEqual(len(took), 2, found)
+        self.assertTrue(all(duration >= 0.04 for duration in took))
+
+    def test_a_call_that_is_cut_off_by_the_end_counts_with_its_time(self):
+        with harness.Target(["/usr/bin/perl", "-e", "$| = 1; print qq(ready\\n); sleep 1000"]) as process:
+            process.expect("ready")
+            rtrace = harness.Attached(["-x", "nanosleep+clock_nanosleep@libc.so.6", "--slower=1ns"], [process.pid])
+            self.assertEqual(rtrace.stop().status, 0)
+
+
+class Messages(unittest.TestCase):
+    def test_a_mistake_is_shown_with_a_caret_and_nothing_is_run(self):
+        result = harness.run(["--where=arg1 = 2", "--", "/bin/echo", "ran"])
+        self.assertEqual((result.status, result.stdout), (1, ""))
+        self.assertEqual(result.stderr.splitlines()[1:], ["  arg1 = 2", "       ^"])
+        self.assertIn("== is expected", result.stderr)
+
+    def test_a_name_that_no_probe_knows_is_said_once(self):
+        result = harness.run([*FIXTURE, "--where=sighs > 2", "--", ENTRIES, "add", "3"])
+        self.assertEqual(result.stderr.count("has a parameter 'sighs'"), 1, result)
+
+    def test_that_nothing_was_selected_is_said_and_the_probes_were_hit(self):
+        result = harness.run([*FIXTURE, "--where=arg1 > 100", "--", ENTRIES, "add", "3"])
+        self.assertIn("of 3 calls none was what --slower and --where ask for", result.stderr)
+        self.assertNotIn("never hit", result.stderr)
+
+    def test_a_duration_needs_its_unit(self):
+        result = harness.run(["--slower=5", "--", "/bin/echo", "ran"])
+        self.assertEqual((result.status, result.stdout), (1, ""))
+        self.assertIn("--slower=5: a duration is expected", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,131 @@
+#include "rtrace/sink/select_sink.h"
+
+#include <gmock/gmock.h>
+
+#include "records.h"
+#include "rtrace/sink/text_sink.h"
+
+namespace rtrace::sink {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class SelectSinkTest : public ::testing::Test {
+ protected:
+  // Of what a text sink prints behind it.
+  SelectSink make(uint64_t slower, const std::string& where = "") {
+    SelectSink::Options options{slower, std::nullopt};
+    if (!where.empty()) options.where = Where::parse(where);
+    TextOptions text;
+    text.align = 0;
+    text.indent = 2;
+    std::vector<std::unique_ptr<Sink>> next;
+    next.push_back(std::make_unique<TextSink>(output, text));
+    return {std::move(options), std::move(next),
+            [this](const std::string& line) { notices.push_back(line); }};
+  }
+  decode::Record leave(const decode::ProbeLabel& label, uint64_t call, uint64_t duration,
+                       unsigned depth = 0) {
+    auto record = thread.leave(label, call, testing::number(0).value, depth);
+    std::get<decode::CallReturned>(record.body).duration = duration;
+    return record;
+  }
+
+  StringOutput output;
+  std::vector<std::string> notices;
+  testing::Thread thread{1};
+  decode::ProbeLabel f = testing::call_site("f"), g = testing::call_site("g");
+};
+
+TEST_F(SelectSinkTest, CallsGoOnWholeInnerOnesFirstAtTheirOwnDepth) {
+  SelectSink sink = make(100);
+  sink.take(thread.enter(f, 1, {testing::number(1)}));
+  sink.take(thread.enter(g, 2, {testing::number(2)}, 1));
+  sink.take(leave(g, 2, 100, 1));
+  sink.take(thread.enter(g, 3, {testing::number(3)}, 1));
+  sink.take(leave(g, 3, 99, 1));
+  sink.take(leave(f, 1, 500));
+  EXPECT_EQ(output.text, "  g(2) = 0\nf(1) = 0\n");
+  sink.end();
+  EXPECT_THAT(notices, IsEmpty());
+}
+
+TEST_F(SelectSinkTest, SignalsAndEndsGoThrough) {
+  SelectSink sink = make(100);
+  sink.take(thread.enter(f, 1, {}));
+  sink.take(thread(decode::SignalDelivered{10}));
+  sink.take(leave(f, 1, 100));
+  sink.take(thread(decode::Exited{0}));
+  EXPECT_EQ(output.text, "--- SIGUSR1 (User defined signal 1) ---\nf() = 0\n+++ exited (status 0) +++\n");
+}
+
+TEST_F(SelectSinkTest, AnExpressionSeesArgumentsAndResult) {
+  SelectSink sink = make(0, "arg1 == 2 && ret == 0");
+  for (uint64_t call : {1, 2, 3}) {
+    sink.take(thread.enter(f, call, {testing::number(static_cast<int64_t>(call))}));
+    sink.take(leave(f, call, 1));
+  }
+  EXPECT_EQ(output.text, "f(2) = 0\n");
+}
+
+TEST_F(SelectSinkTest, CallsThatNeverReturnCountWithTheTimeTheyWereOpen) {
+  SelectSink sink = make(2'000'000);
+  sink.take(thread.enter(f, 1, {}));
+  auto gone = thread.abandon(f, 1);
+  std::get<decode::CallAbandoned>(gone.body).duration = 2'000'000;
+  sink.take(gone);
+  sink.take(thread.enter(f, 2, {}));
+  sink.take(thread.abandon(f, 2));
+  sink.take(thread.enter(f, 3, {testing::number(3)}));
+  sink.take(thread(decode::SignalDelivered{10}));
+  sink.take(thread(decode::Started{}));  // two milliseconds later
+  sink.take(thread.enter(f, 4, {testing::number(4)}));
+  sink.end();
+  EXPECT_EQ(output.text,
+            "f( <no return ...>\n--- SIGUSR1 (User defined signal 1) ---\nf(3 <unfinished ...>\n");
+}
+
+TEST_F(SelectSinkTest, AReturnThatCannotBeSeenHasNoDuration) {
+  for (const char* where : {"dur >= 0", "1"}) {
+    output.text.clear();
+    SelectSink sink = make(0, where);
+    auto unseen = thread.enter(f, 1, {});
+    std::get<decode::CallEntered>(unseen.body).unseen_return = "JIT";
+    sink.take(unseen);
+    EXPECT_EQ(output.text, std::string_view(where) == "1" ? "f() = ?\n" : "");
+  }
+}
+
+TEST_F(SelectSinkTest, ANameThatNoProbeHasIsSaidOnce) {
+  SelectSink sink = make(0, "size > 1 && path == 'x'");
+  f.parameters = {"path", ""};
+  sink.take(thread(decode::Loaded{"/bin/a", 0, true, {{&f, VirtAddr{1}, "breakpoint", ""}}}));
+  EXPECT_THAT(notices, IsEmpty());
+  sink.take(thread(decode::Started{}));
+  sink.take(thread(decode::Started{}));
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("'size'")));
+}
+
+TEST_F(SelectSinkTest, ThatNothingWasSelectedIsSaidAtTheEnd) {
+  SelectSink sink = make(1'000'000);
+  sink.take(thread.enter(f, 1, {}));
+  sink.take(leave(f, 1, 5));
+  sink.end();
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("of 1 call none")));
+}
+
+TEST_F(SelectSinkTest, AForkChildsReturnIsACallOfItsOwn) {
+  SelectSink sink = make(0, "1");
+  sink.take(thread.enter(f, 1, {testing::number(5)}));
+  sink.take(thread(decode::Forked{200, true, false}));
+  auto in_child = leave(f, 1, 10);
+  in_child.header.who = {200, 200, 9};
+  sink.take(in_child);
+  sink.take(leave(f, 1, 20));
+  EXPECT_EQ(output.text, "[pid 200] f(5) = 0\n[pid 1] f(5) = 0\n");
+}
+
+}  // namespace
+}  // namespace rtrace::sink

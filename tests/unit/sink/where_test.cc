@@ -1,0 +1,252 @@
+#include "rtrace/sink/where.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace rtrace::sink {
+namespace {
+
+using decode::Argument;
+using decode::Value;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Value value_of(Value::Kind kind, uint64_t raw = 0, bool is_signed = false) {
+  Value value;
+  value.kind = kind;
+  value.raw = raw;
+  value.is_signed = is_signed;
+  return value;
+}
+
+Value text_of(std::string bytes) {
+  Value value = value_of(Value::Kind::string);
+  value.bytes = std::move(bytes);
+  return value;
+}
+
+Value with_text(Value value, std::string text) {
+  value.text = std::move(text);
+  return value;
+}
+
+Value structure_of(std::vector<std::pair<std::string, Value>> members) {
+  Value value = value_of(Value::Kind::structure);
+  for (auto& [name, member] : members) {
+    member.name = name;
+    value.members.push_back(member);
+  }
+  return value;
+}
+
+Value real_of(long double number) {
+  Value value = value_of(Value::Kind::floating);
+  value.number = number;
+  return value;
+}
+
+// open(path = "/etc/passwd", flags = 0x41, mode = O_EXCL, buf = {st_size = 4097, inner = {name = "in"}},
+// nothing = nil, at = unreadable 0xdead, bits = 2.5, key = SEEK_SET 0, letter = 'x', big = 2^64-1) = -1
+// ENOENT <5ms>
+class WhereTest : public ::testing::Test {
+ protected:
+  WhereTest() {
+    using Kind = Value::Kind;
+    failure_ = value_of(Kind::error_result, ENOENT);
+    failure_.members = {value_of(Kind::integer, ~uint64_t{0}, true)};
+    Value changed = value_of(Kind::changed);
+    changed.members = {value_of(Kind::integer, 1), value_of(Kind::integer, 2)};
+    entry_ = {{"path", "string", text_of("/etc/passwd")},
+              {"flags", "int", value_of(Kind::integer, 0x41, true)},
+              {"buf", "struct",
+               structure_of({{"st_size", value_of(Kind::integer, 4097)},
+                             {"inner", structure_of({{"name", text_of("in")}})}})},
+              {"nothing", "addr", value_of(Kind::nil)},
+              {"at", "addr", value_of(Kind::unreadable, 0xdead)},
+              {"lost", "string", value_of(Kind::unreadable)},
+              {"bits", "double", real_of(2.5L)},
+              {"key", "enum", with_text(value_of(Kind::enumeration, 0), "SEEK_SET")}};
+    return_ = {{"letter", "char", value_of(Kind::character, 'x')},
+               {"big", "ulong", value_of(Kind::integer, ~uint64_t{0})},
+               {"count", "int", changed}};
+    facts_.name = "open";
+    facts_.tid = 77;
+    facts_.depth = 3;
+    facts_.duration = 5'000'000;
+    facts_.at_entry = entry_;
+    facts_.at_return = return_;
+    facts_.result = &failure_;
+    facts_.error = ENOENT;
+  }
+
+  std::vector<Argument> entry_, return_;
+  Value failure_;
+  CallFacts facts_;
+};
+
+TEST_F(WhereTest, IsTrueOfTheCall) {
+  for (const char* text : {"1",
+                           "!0",
+                           "arg2 == 65",
+                           "arg2 == 0x41",
+                           "arg2 == 0101",
+                           "flags & 1",
+                           "flags & 0x40 == 0x40",
+                           "(flags | 2) == 67",
+                           "arg2 + 1 == 66",
+                           "arg2 - 1 == 64",
+                           "-arg2 == -65",
+                           "arg2 > 64 && arg2 <= 65",
+                           "ret == -1",
+                           "ret < 0",
+                           "errno",
+                           "errno == ENOENT",
+                           "errno == 2",
+                           "errno != EACCES",
+                           "dur >= 5ms",
+                           "dur < 5.1ms",
+                           "dur == 5000us",
+                           "dur > 4999999ns",
+                           "dur < 1s",
+                           "dur == 5000000",
+                           "path == \"/etc/passwd\"",
+                           "path == '/etc/passwd'",
+                           "path != 'x'",
+                           "path ~ /^\\/etc\\//",
+                           "path ~ /pass/",
+                           "path !~ /shadow/",
+                           "path ~ /^.etc.(passwd|group)$/",
+                           "path != 0",
+                           "!(path == 0)",
+                           "buf.st_size > 4096",
+                           "arg3.st_size == 4097",
+                           "buf.inner.name == \"in\"",
+                           "buf.inner.name ~ /n$/",
+                           "nothing == 0",
+                           "!nothing",
+                           "at == 0xdead",
+                           "bits == 2.5",
+                           "bits > 2",
+                           "bits + 1 == 3.5",
+                           "key == \"SEEK_SET\"",
+                           "key == 0",
+                           "key ~ /SEEK/",
+                           "letter == 'x'",
+                           "letter == 120",
+                           "big == -1",
+                           "big > 0",
+                           "big == 0xffffffffffffffff",
+                           "count == 2",
+                           "name == \"open\"",
+                           "name ~ /^o/",
+                           "tid == 77",
+                           "depth == 3",
+                           "depth > 2 || nonsense",
+                           "arg9 == 'x'",
+                           "path",
+                           "0 || 1 && 1",
+                           "1 || 1 && 0",
+                           "!(1 && 0)",
+                           " ( ( 1 ) ) ",
+                           "1==1&&2==2",
+                           "'a\\x41\\101\\n' == \"aAA\\n\""})
+    EXPECT_TRUE(Where::parse(text).holds(facts_)) << text;
+}
+
+TEST_F(WhereTest, IsNotTrueOfTheCall) {
+  for (const char* text : {"0", "arg2 != 65", "arg2 == 66", "ret == 0", "dur > 5ms", "path == 'x'",
+                           "path == 0", "path ~ /^passwd/", "errno == EACCES", "errno != ENOENT", "nothing",
+                           "big < 0", "1 && 0", "name != 'open'"})
+    EXPECT_FALSE(Where::parse(text).holds(facts_)) << text;
+}
+
+// Neither true nor false: what is unknown stays so through negation.
+TEST_F(WhereTest, WhatTheCallHasNotIsNeitherTrueNorFalse) {
+  for (const char* what :
+       {"unheard", "arg12", "lost", "buf.gone", "buf.inner", "buf", "unheard == 1", "arg12 != 1",
+        "lost ~ /x/", "lost !~ /x/", "path < 3", "path & 1", "bits & 1", "unheard + 1 > 0",
+        "unheard == 1 && 1", "unheard || 0", "path.x == 1", "-unheard"}) {
+    EXPECT_FALSE(Where::parse(what).holds(facts_)) << what;
+    EXPECT_FALSE(Where::parse(fmt::format("!({})", what)).holds(facts_)) << what;
+  }
+  EXPECT_TRUE(Where::parse("!(unheard && 0)").holds(facts_));
+}
+
+TEST_F(WhereTest, ACallThatDidNotReturnHasNoResultAndNoError) {
+  facts_.result = nullptr;
+  facts_.duration.reset();
+  facts_.error = 0;
+  for (const char* text : {"ret == 0", "ret != 0", "dur > 0", "dur < 1s", "errno"})
+    EXPECT_FALSE(Where::parse(text).holds(facts_)) << text;
+  EXPECT_TRUE(Where::parse("!errno").holds(facts_));
+}
+
+TEST_F(WhereTest, TheEndOfFileOfACharacterIsMinusOne) {
+  Value eof = value_of(Value::Kind::character);
+  eof.is_eof = true;
+  facts_.result = &eof;
+  EXPECT_TRUE(Where::parse("ret == -1").holds(facts_));
+}
+
+struct Bad {
+  const char* text;
+  size_t position;
+  const char* message;
+};
+
+TEST(WhereErrors, SayWhatIsExpectedAndWhere) {
+  const Bad rows[] = {{"", 0, "something is missing"},
+                      {"arg1 ==", 7, "something is missing"},
+                      {"arg1 = 2", 5, "== is expected"},
+                      {"arg1 2", 5, "an operator is expected"},
+                      {"arg0 == 1", 0, "count from arg1"},
+                      {"arg9999 == 1", 0, "that many"},
+                      {"1 < arg1 < 3", 9, "do not chain"},
+                      {"(arg1 == 1", 0, "a ) is missing"},
+                      {"(arg1 1)", 6, "a ) is missing"},
+                      {"path < \"x\"", 5, "== and != alone"},
+                      {"path ~ \"x\"", 7, "/regex/ is expected"},
+                      {"path ~ /(/", 7, "/(/"},
+                      {"path ~ /x", 7, "does not end"},
+                      {"path == \"x", 8, "does not end"},
+                      {"path == 'x\\", 10, "does not end"},
+                      {"/x/ ~ path", 0, "stands behind ~"},
+                      {"dur > 5parsecs", 6, "no number, and no duration"},
+                      {"dur > 5.5.5", 6, "no number"},
+                      {"dur > 0x", 6, "no number"},
+                      {"buf. == 1", 4, "name of a member"},
+                      {"dur.x == 1", 0, "dur has no members"},
+                      {"arg1 == @", 8, "is expected"},
+                      {"arg1 ==\n2", 7, "is expected"}};
+  for (const Bad& row : rows) {
+    try {
+      Where::parse(row.text);
+      ADD_FAILURE() << row.text;
+    } catch (const WhereError& error) {
+      EXPECT_EQ(error.position(), row.position) << row.text;
+      EXPECT_THAT(error.what(), HasSubstr(row.message)) << row.text;
+      EXPECT_EQ(std::count(error.what(), error.what() + std::string_view(error.what()).size(), '\n'), 2);
+    }
+  }
+}
+
+TEST(WhereErrors, DepthAndLengthAreBounded) {
+  EXPECT_THROW(Where::parse(std::string(3000, '(')), WhereError);
+  EXPECT_THROW(Where::parse(std::string(3000, '!') + "1"), WhereError);
+  std::string sum = "1";
+  while (sum.size() < 3900) sum += "+1";
+  EXPECT_TRUE(Where::parse(sum + "> 1").holds({}));
+  EXPECT_THROW(Where::parse(sum + sum), WhereError);
+}
+
+TEST(WhereNames, AreThoseThatOnlyAPrototypeHas) {
+  EXPECT_THAT(Where::parse("path ~ /x/ && buf.st_size > arg1 + ret && path == 'p' && errno == ENOENT && tid")
+                  .parameters(),
+              ElementsAre("path", "buf"));
+}
+
+}  // namespace
+}  // namespace rtrace::sink

@@ -96,6 +96,24 @@ void CallStack::settle_active(const FrameIdentity& identity, const CallerWords& 
   }
 }
 
+// The index points into the list: a copy's points into its own.
+CallStack::CallStack(const CallStack& other)
+    : active_(other.active_), left_(other.left_), next_age_(other.next_age_) {
+  std::unordered_map<const Entry*, LeftList::iterator> copies;
+  auto copy = left_.begin();
+  for (const Entry& entry : other.left_) copies.emplace(&entry, copy++);
+  for (const auto& [identity, alike] : other.left_index_)
+    for (const auto& entry : alike) left_index_[identity].push_back(copies.at(&*entry));
+}
+
+CallStack& CallStack::operator=(CallStack other) noexcept {
+  active_.swap(other.active_);
+  left_.swap(other.left_);
+  left_index_.swap(other.left_index_);
+  next_age_ = other.next_age_;
+  return *this;
+}
+
 Frame& CallStack::enter(const FrameIdentity& identity, VirtAddr site, ProbeId probe, CallId call,
                         Timestamp now, std::vector<Frame>& dead, const CallerWords& above) {
   if (!left_.empty()) settle_left(identity, above, dead);

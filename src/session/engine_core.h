@@ -22,6 +22,7 @@ class Engine {
   void run();
 
  private:
+  struct Birth;
   // --- engine.cc: the loop, and what each stop asks for
   bool should_end() const;
   void watch_births();
@@ -62,7 +63,7 @@ class Engine {
   std::shared_ptr<Image> image_of(pid_t child) const;
   bool shares_memory_with_any(pid_t child) const;
   void begin_orphan(pid_t child, const std::shared_ptr<Image>& image);
-  void begin_new_process(pid_t child, Task& parent, bool shares_memory);
+  void begin_new_process(pid_t child, Task& parent, Birth birth);
   void begin_image(Task& task);
   void end_process(Process& process);
   std::optional<bool> shares_memory(Task& parent, tracee::NewTask::Kind kind);
@@ -140,6 +141,7 @@ class Engine {
     bool shares_memory = false;
     uint64_t seen = 0;         // monotonic, of the child's stop
     pid_t parent_process = 0;  // by /proc, when the child's stop was seen
+    LiveCalls open;            // the parent's at its event, for a child with a copy of its memory
   };
   std::map<pid_t, Birth> births_;
   // Images of processes that ended while a fork child of theirs had not told of itself yet: the newest last.

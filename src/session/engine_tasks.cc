@@ -174,6 +174,8 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     birth.parent = task.id.tid;
     birth.kind = stop.kind;
     birth.shares_memory = *shares;
+    // When the child comes to its first stop the parent may have returned from what it is in now.
+    if (options_.follow && !*shares) birth.open = task;
     begin_child(tid);
   }
   go_on(task, 0);
@@ -186,8 +188,9 @@ bool Engine::is_thread_of(pid_t child, const Process& process) const {
 
 // Runs when both sides have told: the child stands at its first stop, in the kernel, and has not run yet.
 void Engine::begin_child(pid_t tid) {
-  const Birth birth = births_[tid];
-  if (birth.parent == 0 || !birth.stopped) return;
+  Birth& told = births_[tid];
+  if (told.parent == 0 || !told.stopped) return;
+  Birth birth = std::move(told);
   births_.erase(tid);
   auto parent = tasks_.find(birth.parent);
   if (parent == tasks_.end()) return begin_orphan(tid, image_of(tid));
@@ -198,10 +201,11 @@ void Engine::begin_child(pid_t tid) {
     (void)tracee::resume(tid);
     return;
   }
-  begin_new_process(tid, *parent->second, birth.shares_memory);
+  begin_new_process(tid, *parent->second, std::move(birth));
 }
 
-void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
+void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
+  const bool shares_memory = birth.shares_memory;
   const std::shared_ptr<Image> image = parent.process->image;
   const bool followed = options_.follow && !parent.process->silent;
   if (!parent.process->silent)
@@ -218,12 +222,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, bool shares_memory) {
   Task& task = add_task(child, process);
   task.trap_blocked = parent.trap_blocked;
   if (followed && !shares_memory) {
-    // The child returns from the calls that its parent was in.
-    task.stack = parent.stack;
-    task.open_calls = parent.open_calls;
-    task.open_pairs = parent.open_pairs;
-    task.own_time = parent.own_time;
-    task.clock = parent.clock;
+    static_cast<LiveCalls&>(task) = std::move(birth.open);
     task.clock.resumed(monotonic_now());
   }
   go_on(task, 0);

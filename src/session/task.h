@@ -63,14 +63,18 @@ struct OpenSyscall {
   bool goes_on = false;  // we did it, and the kernel begins it again
 };
 
-struct Task {
-  event::TraceeId id;
-  Process* process = nullptr;
+// The calls that a task is in. A fork child returns from those of its parent.
+struct LiveCalls {
   event::ThreadClock clock;
   event::CallStack stack;
   uint64_t own_time = 0;                                   // ns: of all calls that have returned
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
   std::vector<OpenPair> open_pairs;
+};
+
+struct Task : LiveCalls {
+  event::TraceeId id;
+  Process* process = nullptr;
   std::optional<OpenSyscall> syscall;
 
   bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow

@@ -85,6 +85,12 @@ class CallStack {
   // turn.
   static constexpr size_t kMaxAlike = 256;
 
+  CallStack() = default;
+  CallStack(const CallStack& other);
+  CallStack(CallStack&&) noexcept = default;
+  CallStack& operator=(CallStack other) noexcept;
+  ~CallStack() = default;
+
   // `now` is the thread's: it never goes back.
 
   // A traced function is entered. Frames that this proves dead are appended to `dead`, oldest first. The

@@ -352,6 +352,26 @@ TEST_F(CallStackTest, ClearGivesAllFramesOldestFirst) {
   EXPECT_THAT(leave(identity(100)), IsEmpty());
 }
 
+TEST_F(CallStackTest, ACopyLivesAfterTheFirstIsGone) {
+  enter(identity(300));
+  enter(identity(100));
+  enter(identity(50));
+  stack.unwind_to({200}, dead);
+  CallStack copy;
+  {
+    CallStack first = stack;
+    copy = first;
+    first.clear();
+  }
+  std::vector<Frame> returned;
+  copy.leave(identity(100), returned, dead);
+  copy.leave(identity(50), returned, dead);
+  copy.leave(identity(300), returned, dead);
+  EXPECT_THAT(calls(returned), ElementsAre(2, 3, 1));
+  EXPECT_EQ(copy.size(), 0u);
+  EXPECT_THAT(leave(identity(100)), ElementsAre(2));
+}
+
 TEST(FrameIdentity, OfAReturnEqualsThatOfItsEntry) {
   arch::Regs regs;
   regs.raw.rsp = 0x7ffe1000;

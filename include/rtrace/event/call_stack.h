@@ -92,7 +92,6 @@ class CallStack {
   ~CallStack() = default;
 
   // `now` is the thread's: it never goes back.
-
   // A traced function is entered. Frames that this proves dead are appended to `dead`, oldest first. The
   // reference is good until the next call.
   Frame& enter(const FrameIdentity& identity, VirtAddr site, ProbeId probe, CallId call, Timestamp now,

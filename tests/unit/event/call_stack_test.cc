@@ -356,17 +356,17 @@ TEST_F(CallStackTest, ACopyLivesAfterTheFirstIsGone) {
   enter(identity(300));
   enter(identity(100));
   enter(identity(50));
-  stack.unwind_to({200}, dead);
+  stack.unwind_to({200}, {}, dead);
   CallStack copy;
   {
     CallStack first = stack;
     copy = first;
-    first.clear();
+    first.clear({});
   }
   std::vector<Frame> returned;
-  copy.leave(identity(100), returned, dead);
-  copy.leave(identity(50), returned, dead);
-  copy.leave(identity(300), returned, dead);
+  copy.leave(identity(100), {}, returned, dead);
+  copy.leave(identity(50), {}, returned, dead);
+  copy.leave(identity(300), {}, returned, dead);
   EXPECT_THAT(calls(returned), ElementsAre(2, 3, 1));
   EXPECT_EQ(copy.size(), 0u);
   EXPECT_THAT(leave(identity(100)), ElementsAre(2));

@@ -204,8 +204,9 @@ CallDecoder::Returned CallDecoder::leave(const arch::Regs& entry, const arch::Re
   }
   if (layout.has_format && !impl_->all_at_entry()) impl_->add_further(memory, state, returned.arguments);
   returned.result = impl_->result(state, decoder, exit, carried.error_number);
-  returned.failed = layout.result->kind == Type::Kind::error &&
-                    (returned.result.kind == Value::Kind::error_result || has_failed(returned.result));
+  returned.failed =
+      layout.result->kind == Type::Kind::error && (returned.result.kind == Value::Kind::error_result ||
+                                                   (!carried.error_number && has_failed(returned.result)));
   return returned;
 }
 

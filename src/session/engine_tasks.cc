@@ -175,7 +175,10 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     birth.kind = stop.kind;
     birth.shares_memory = *shares;
     // When the child comes to its first stop the parent may have returned from what it is in now.
-    if (options_.follow && !*shares) birth.open = task;
+    const bool followed = options_.follow && !task.process->silent;
+    if (followed && !*shares) birth.open = task;
+    if (!task.process->silent && !is_thread_of(tid, *task.process))
+      reporter_.take(task.id, timestamp(), decode::Forked{tid, followed, *shares});
     begin_child(tid);
   }
   go_on(task, 0);
@@ -208,8 +211,6 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   const bool shares_memory = birth.shares_memory;
   const std::shared_ptr<Image> image = parent.process->image;
   const bool followed = options_.follow && !parent.process->silent;
-  if (!parent.process->silent)
-    reporter_.take(parent.id, timestamp(), decode::Forked{child, followed, shares_memory});
   if (!followed && !shares_memory) {
     if (image != nullptr) let_go_of_fork(child, *image);
     (void)tracee::detach(child);

@@ -184,6 +184,13 @@ std::string render_summary(const SummaryTable& table, SortKey sort, ShareShown s
   return out + about_share(table.share, share);
 }
 
+// ltrace's rows name the function alone.
+static std::string_view without_caller(std::string_view name) {
+  const size_t arrow = name.find("->");
+  if (arrow == std::string_view::npos || name.substr(0, arrow).ends_with("operator")) return name;
+  return name.substr(arrow + 2);
+}
+
 std::string render_ltrace_summary(const SummaryTable& table) {
   auto lines = summary_lines(table);
   std::sort(lines.begin(), lines.end(), [](const SummaryLine& a, const SummaryLine& b) {
@@ -204,7 +211,7 @@ std::string render_ltrace_summary(const SummaryTable& table) {
     const uint64_t each = numbers.returned == 0 ? 0 : numbers.all_ns / 1000 / numbers.returned;
     const double part = total == 0 ? 0 : 100.0 * seconds(numbers.all_ns) / seconds(total);
     fmt::format_to(to, "{:6.2f} {:11.6f} {:11} {:9} {}\n", part, seconds(numbers.all_ns), each, numbers.calls,
-                   name);
+                   without_caller(name));
   }
   out += "------ ----------- ----------- --------- --------------------\n";
   fmt::format_to(to, "100.00 {:11.6f} {:11} {:9} total\n", seconds(total), "", calls);

@@ -67,6 +67,17 @@ class Compat(unittest.TestCase):
                 self.assertEqual(status, 0)
                 self.assertRegex(stderr + output, r"(add|greet|twice)\(")
 
+    def test_the_table_has_its_header_and_columns(self):
+        header = "% time     seconds  usecs/call     calls      function"
+        for program in (self.called_ltrace, LTRACE):
+            _, table, _ = self.run_as(program, self.words("-c", "-e", "add+greet+twice"))
+            lines = table.splitlines()
+            self.assertEqual(lines[0], header)
+            rows = {line.split()[-1]: line for line in lines[2:-2]}
+            self.assertEqual(sorted(rows), ["add", "greet", "twice"], table)
+            self.assertRegex(rows["add"], r"^ *\d+\.\d\d +\d+\.\d{6} +\d+ +2 add$")
+            self.assertRegex(lines[-1], r"^100.00 +\d+\.\d{6} +4 total$")
+
     def test_an_entry_comes_to_the_calls_of_the_program(self):
         both = self.run_as(self.called_ltrace, self.words("-x", "twice@libfixture.so"))[1]
         self.assertRegex(both, r"(?m)^add\(1, 2\) ")

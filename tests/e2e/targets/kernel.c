@@ -2,7 +2,8 @@
 //
 //   lines    one call after the other, between two writes that mark them
 //   signals  calls that a signal interrupts
-//   busy     three threads that check what each call of theirs answers, until the end of stdin or a line "quit"; with
+//   busy     three threads that check what each call of theirs answers, until the end of stdin or a line
+//   "quit"; with
 //            another word, calls that wait may be interrupted
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +25,7 @@ static atomic_ulong rounds;
 static atomic_int ending;
 static int patient;  // EINTR is no mistake
 
-static void mark(const char *text) {
+static void mark(const char* text) {
   if (write(2, text, strlen(text)) < 0) exit(9);
 }
 
@@ -47,7 +48,9 @@ static int lines(void) {
   return 0;
 }
 
-static void nothing(int signal) { (void)signal; }
+static void nothing(int signal) {
+  (void)signal;
+}
 
 static int interrupted(int flags) {
   struct sigaction action = {.sa_handler = nothing, .sa_flags = flags};
@@ -75,13 +78,13 @@ static int interrupted(int flags) {
   return 0;
 }
 
-static void wrong(const char *what) {
+static void wrong(const char* what) {
   printf("wrong: %s: %s\n", what, strerror(errno));
   fflush(stdout);
   _exit(1);
 }
 
-static void *waits(void *unused) {
+static void* waits(void* unused) {
   (void)unused;
   struct epoll_event event;
   const int epoll = epoll_create1(0);
@@ -94,7 +97,7 @@ static void *waits(void *unused) {
   return NULL;
 }
 
-static void *talks(void *unused) {
+static void* talks(void* unused) {
   (void)unused;
   int ends[2];
   long sent = 0, got = 0;
@@ -108,7 +111,7 @@ static void *talks(void *unused) {
   return NULL;
 }
 
-static void *asks(void *unused) {
+static void* asks(void* unused) {
   (void)unused;
   const pid_t parent = getppid();
   while (!ending) {
@@ -122,7 +125,7 @@ static void *asks(void *unused) {
 static int busy(void) {
   pthread_t threads[3];
   char line[100];
-  void *(*const works[3])(void *) = {waits, talks, asks};
+  void* (*const works[3])(void*) = {waits, talks, asks};
   for (int i = 0; i < 3; ++i) pthread_create(&threads[i], NULL, works[i], NULL);
   printf("pid %d\n", getpid());
   fflush(stdout);
@@ -136,8 +139,8 @@ static int busy(void) {
   return 0;
 }
 
-int main(int count, char **words) {
-  const char *what = count > 1 ? words[1] : "";
+int main(int count, char** words) {
+  const char* what = count > 1 ? words[1] : "";
   if (!strcmp(what, "lines")) return lines();
   if (!strcmp(what, "signals")) return interrupted(0) + interrupted(SA_RESTART);
   patient = count > 2;

@@ -45,7 +45,8 @@ KEPT std::string text(const std::string& left, std::string right, std::string_vi
   sink = left.size() + view.size() + static_cast<unsigned long>(after);
   return left + right;
 }
-KEPT unsigned long numbers(const std::vector<int>& few, std::vector<std::string>* names, std::vector<double> copy) {
+KEPT unsigned long numbers(const std::vector<int>& few, std::vector<std::string>* names,
+                           std::vector<double> copy) {
   sink = few.size() + names->size();
   return copy.size();
 }

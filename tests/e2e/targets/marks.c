@@ -47,11 +47,11 @@ static void args(void) {
   int32_t number = -7;
   uint32_t large = 4000000000u;
   int64_t whole = -1234567890123;
-  const char *text = "some text";
+  const char* text = "some text";
   STAP_PROBE9(marks, args, small, byte, half, word, number, large, whole, text, 5);
 }
 
-static void *thread(void *times) {
+static void* thread(void* times) {
   for (intptr_t i = 0; i < (intptr_t)times; ++i) {
     STAP_PROBE2(marks, begin, 0, "thread");
     STAP_PROBE(marks, end);
@@ -61,11 +61,11 @@ static void *thread(void *times) {
 
 static void threads(int times) {
   pthread_t two[2];
-  for (int i = 0; i < 2; ++i) pthread_create(&two[i], NULL, thread, (void *)(intptr_t)times);
+  for (int i = 0; i < 2; ++i) pthread_create(&two[i], NULL, thread, (void*)(intptr_t)times);
   for (int i = 0; i < 2; ++i) pthread_join(two[i], NULL);
 }
 
-static void show(const char *who) {
+static void show(const char* who) {
   printf("%s %d %d %d %d\n", who, marks_begin_semaphore, marks_end_semaphore, marks_point_semaphore,
          marks_args_semaphore);
   fflush(stdout);
@@ -81,7 +81,7 @@ static void make_child(void) {
   waitpid(child, NULL, 0);
 }
 
-static void *library;
+static void* library;
 
 static void use(int number) {
   void (*mark)(int) = (void (*)(int))dlsym(library, "mark");

@@ -1,7 +1,7 @@
 // Functions that know how long they take, fail, call themselves, or never end:
-//   timed COUNT    COUNT times each of the functions that return what they measured themselves, in nanoseconds
-//   timed fail COUNT | timed descend DEPTH
-//   timed lines    at each line of its input, calls of add; at the line "block" one that waits for the next line
+//   timed COUNT    COUNT times each of the functions that return what they measured themselves, in
+//   nanoseconds timed fail COUNT | timed descend DEPTH timed lines    at each line of its input, calls of
+//   add; at the line "block" one that waits for the next line
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

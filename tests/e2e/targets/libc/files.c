@@ -1,4 +1,5 @@
 // fcntl.h, unistd.h, sys/stat.h, dirent.h, sys/uio.h, sys/inotify.h, sys/eventfd.h
+// clang-format off: each expected line stands behind its call.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

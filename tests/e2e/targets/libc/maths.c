@@ -1,4 +1,5 @@
 // math.h, complex.h, fenv.h
+// clang-format off: each expected line stands behind its call.
 #define _GNU_SOURCE
 #include <complex.h>
 #include <fenv.h>

@@ -1,4 +1,5 @@
 // sys/socket.h, arpa/inet.h, netdb.h, poll.h, sys/select.h, sys/epoll.h, netinet/ether.h
+// clang-format off: each expected line stands behind its call.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/ether.h>

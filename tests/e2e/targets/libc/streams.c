@@ -1,4 +1,5 @@
 // stdio.h, err.h, error.h
+// clang-format off: each expected line stands behind its call.
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>

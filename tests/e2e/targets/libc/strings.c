@@ -1,4 +1,5 @@
 // string.h, strings.h, argz.h, envz.h. The lines expected are beside the calls; see libc_test.py.
+// clang-format off: each expected line stands behind its call.
 #define _GNU_SOURCE
 #include <argz.h>
 #include <envz.h>

@@ -1,4 +1,5 @@
 // pthread.h, semaphore.h, threads.h, signal.h, sched.h, sys/mman.h, sys/wait.h, sys/resource.h
+// clang-format off: each expected line stands behind its call.
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>

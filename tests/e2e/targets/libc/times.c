@@ -1,4 +1,5 @@
 // time.h, sys/time.h, locale.h, langinfo.h, iconv.h, libintl.h, regex.h, glob.h, fnmatch.h, wordexp.h, pwd.h, grp.h
+// clang-format off: each expected line stands behind its call.
 #define _GNU_SOURCE
 #include <fnmatch.h>
 #include <glob.h>

@@ -1,4 +1,5 @@
 // ctype.h, wchar.h, wctype.h, uchar.h
+// clang-format off: each expected line stands behind its call.
 #define _GNU_SOURCE
 #define __NO_CTYPE
 #include <ctype.h>

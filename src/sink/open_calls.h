@@ -22,7 +22,8 @@ struct OpenCall {
 class OpenCalls {
  public:
   void enter(const decode::Header& header, decode::CallEntered entered) {
-    calls_.insert_or_assign({header.who.pid, entered.call}, OpenCall{header, std::move(entered)});
+    const std::pair key{header.who.pid, entered.call};
+    calls_.insert_or_assign(key, OpenCall{header, std::move(entered)});
   }
 
   std::optional<OpenCall> leave(event::TraceeId who, event::CallId call) {

@@ -1,5 +1,6 @@
 // fcntl.h, unistd.h, sys/stat.h, dirent.h, sys/uio.h, sys/inotify.h, sys/eventfd.h
-// clang-format off: each expected line stands behind its call.
+// Each expected line stands behind its call.
+// clang-format off
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 // math.h, complex.h, fenv.h
-// clang-format off: each expected line stands behind its call.
+// Each expected line stands behind its call.
+// clang-format off
 #define _GNU_SOURCE
 #include <complex.h>
 #include <fenv.h>

@@ -1,5 +1,6 @@
 // stdlib.h, search.h, malloc.h, getopt.h, inttypes.h: numbers, memory, the environment, tables
-// clang-format off: each expected line stands behind its call.
+// Each expected line stands behind its call.
+// clang-format off
 #define _GNU_SOURCE
 #define __STDC_WANT_IEC_60559_BFP_EXT__ 1
 #include <getopt.h>

@@ -1,5 +1,6 @@
 // sys/socket.h, arpa/inet.h, netdb.h, poll.h, sys/select.h, sys/epoll.h, netinet/ether.h
-// clang-format off: each expected line stands behind its call.
+// Each expected line stands behind its call.
+// clang-format off
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/ether.h>

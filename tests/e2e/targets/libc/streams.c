@@ -1,5 +1,6 @@
 // stdio.h, err.h, error.h
-// clang-format off: each expected line stands behind its call.
+// Each expected line stands behind its call.
+// clang-format off
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>

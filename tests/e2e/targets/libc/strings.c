@@ -1,5 +1,6 @@
 // string.h, strings.h, argz.h, envz.h. The lines expected are beside the calls; see libc_test.py.
-// clang-format off: each expected line stands behind its call.
+// Each expected line stands behind its call.
+// clang-format off
 #define _GNU_SOURCE
 #include <argz.h>
 #include <envz.h>

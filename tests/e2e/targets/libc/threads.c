@@ -1,5 +1,6 @@
 // pthread.h, semaphore.h, threads.h, signal.h, sched.h, sys/mman.h, sys/wait.h, sys/resource.h
-// clang-format off: each expected line stands behind its call.
+// Each expected line stands behind its call.
+// clang-format off
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>

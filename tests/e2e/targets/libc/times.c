@@ -1,5 +1,6 @@
 // time.h, sys/time.h, locale.h, langinfo.h, iconv.h, libintl.h, regex.h, glob.h, fnmatch.h, wordexp.h, pwd.h, grp.h
-// clang-format off: each expected line stands behind its call.
+// Each expected line stands behind its call.
+// clang-format off
 #define _GNU_SOURCE
 #include <fnmatch.h>
 #include <glob.h>

@@ -1,5 +1,6 @@
 // ctype.h, wchar.h, wctype.h, uchar.h
-// clang-format off: each expected line stands behind its call.
+// Each expected line stands behind its call.
+// clang-format off
 #define _GNU_SOURCE
 #define __NO_CTYPE
 #include <ctype.h>

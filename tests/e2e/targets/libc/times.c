@@ -1,4 +1,5 @@
-// time.h, sys/time.h, locale.h, langinfo.h, iconv.h, libintl.h, regex.h, glob.h, fnmatch.h, wordexp.h, pwd.h, grp.h
+// time.h, sys/time.h, locale.h, langinfo.h, iconv.h, libintl.h, regex.h, glob.h, fnmatch.h, wordexp.h, pwd.h,
+// grp.h
 // Each expected line stands behind its call.
 // clang-format off
 #define _GNU_SOURCE

@@ -1,4 +1,5 @@
 // Values to text. Whatever the bytes are, the terminal gets printable characters only.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -142,7 +143,10 @@ class Renderer {
   }
 
   void integer(const Value& value) {
-    number(value);
+    if (value.is_descriptor && static_cast<int>(value.raw) == AT_FDCWD)
+      out_ += "AT_FDCWD";
+    else
+      number(value);
     if (value.text.empty()) return;
     // The file behind a descriptor: its name is the program's choice.
     // The arrow between a socket's ends is ours.

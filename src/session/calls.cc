@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "descriptor_names.h"
 #include "rtrace/base/log.h"
-#include "rtrace/tracee/descriptors.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
@@ -108,8 +108,8 @@ void CallTracer::decode_return(Returned& returned, const arch::VectorRegs* vecto
   const decode::CallDecoder& decoder = *services_.registry.at(returned.frame.probe).decoder;
   returned.decoded = decoder.leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
   if (!shows_descriptors(decoder)) return;
-  name_descriptors(returned.decoded->arguments);
-  name_descriptors(returned.decoded->result);
+  name_descriptors(who_, returned.decoded->arguments);
+  name_descriptors(who_, returned.decoded->result);
 }
 
 // One gathered read: the return address, arguments on the stack, and what the prototypes of the site's probes
@@ -221,8 +221,8 @@ decode::CallDecoder::Entered CallTracer::decode_entry(Entered& entered) {
   const decode::CallDecoder& decoder = *entered.probe->decoder;
   auto decoded = decoder.enter(regs_, memory_, entered.vectors ? &*entered.vectors : nullptr);
   if (!shows_descriptors(decoder)) return decoded;
-  name_descriptors(decoded.arguments);
-  for (decode::Value& value : decoded.before) name_descriptors(value);
+  name_descriptors(who_, decoded.arguments);
+  for (decode::Value& value : decoded.before) name_descriptors(who_, value);
   return decoded;
 }
 
@@ -236,16 +236,6 @@ const unwind::Backtrace* CallTracer::take_trace(Image& image, std::optional<unwi
 
 bool CallTracer::shows_descriptors(const decode::CallDecoder& decoder) const {
   return services_.options.descriptors && decoder.has_descriptors();
-}
-
-void CallTracer::name_descriptors(std::vector<decode::Argument>& arguments) const {
-  for (decode::Argument& argument : arguments) name_descriptors(argument.value);
-}
-
-void CallTracer::name_descriptors(decode::Value& value) const {
-  if (value.is_descriptor && value.text.empty())
-    value.text = tracee::descriptor_name(who_.pid, who_.tid, static_cast<int>(value.raw));
-  for (decode::Value& member : value.members) name_descriptors(member);
 }
 
 void CallTracer::report(Task& task) {

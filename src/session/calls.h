@@ -67,8 +67,6 @@ class CallTracer {
                                       Backtraces::At at);
   // -y: what lies behind each descriptor, asked for while the thread is stopped.
   bool shows_descriptors(const decode::CallDecoder& decoder) const;
-  void name_descriptors(std::vector<decode::Argument>& arguments) const;
-  void name_descriptors(decode::Value& value) const;
   void decode_return(Returned& returned, const arch::VectorRegs* vectors = nullptr);
   static std::optional<VirtAddr> errno_of(const Task& task, const decode::CallDecoder& decoder,
                                           const event::Frame& frame, const arch::Regs& exit);

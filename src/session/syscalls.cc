@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 
+#include "descriptor_names.h"
 #include "syscall_names.h"
 
 namespace rtrace::session {
@@ -134,9 +135,16 @@ void SyscallTracer::enter(Task& task, const tracee::SyscallInfo& info, const arc
   open.number = info.number;
   open.entry = as_call(regs, info);
   auto decoded = probe.decoder->enter(open.entry, memory);
+  if (services_.options.descriptors) {
+    name_descriptors(task.id, decoded.arguments);
+    for (decode::Value& value : decoded.before) name_descriptors(task.id, value);
+  }
   open.before = std::move(decoded.before);
   arch::Regs program = regs;
   (void)task.process->image->space().to_program(program);
+  if (services_.options.frames > 0 && services_.options.call_lines)
+    trace_ =
+        backtraces_.take(*task.process->image, program, Backtraces::At::instant, services_.options.frames);
   decode::CallEntered record;
   record.label = open.label;
   record.call = open.call;
@@ -156,6 +164,10 @@ void SyscallTracer::leave(Task& task, int64_t result, const arch::Regs& regs) {
   arch::Regs exit = regs;
   exit.raw.rax = static_cast<uint64_t>(is_error(result) ? -1 : result);
   auto decoded = open.decoder->leave(open.entry, exit, memory, {}, carried);
+  if (services_.options.descriptors) {
+    name_descriptors(task.id, decoded.arguments);
+    name_descriptors(task.id, decoded.result);
+  }
   decode::CallReturned record;
   record.label = open.label;
   record.call = open.call;
@@ -175,6 +187,9 @@ void SyscallTracer::leave(Task& task, int64_t result, const arch::Regs& regs) {
 
 void SyscallTracer::report(Task& task) {
   for (auto& record : returned_) services_.reporter.take(task.id, now_, std::move(record));
+  if (trace_ && !entered_.empty() && task.process->image != nullptr)
+    entered_.back().frames = backtraces_.describe(*task.process->image, *trace_);
+  trace_.reset();
   for (auto& record : entered_) services_.reporter.take(task.id, now_, std::move(record));
   returned_.clear();
   entered_.clear();

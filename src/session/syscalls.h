@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backtraces.h"
 #include "rtrace/tracee/thread.h"
 #include "task.h"
 
@@ -15,7 +16,7 @@ namespace rtrace::session {
 
 class SyscallTracer {
  public:
-  explicit SyscallTracer(Services& services) : services_(services) {}
+  explicit SyscallTracer(Services& services) : services_(services), backtraces_(services.objects) {}
 
   // The thread is stopped. What there is to say waits for report().
   void observe(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs);
@@ -43,6 +44,8 @@ class SyscallTracer {
   std::unordered_map<uint64_t, Probe*> probes_;
   std::vector<decode::CallReturned> returned_;
   std::vector<decode::CallEntered> entered_;
+  std::optional<unwind::Backtrace> trace_;  // of what is entered
+  Backtraces backtraces_;
   event::Timestamp now_;
   // Apart from the numbers of library calls.
   uint64_t next_call_ = uint64_t{1} << 62;

@@ -1,6 +1,7 @@
 #include "rtrace/tracee/descriptors.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <limits.h>
 #include <sys/stat.h>
@@ -126,9 +127,11 @@ std::string describe(const Socket& socket) {
 }
 
 std::string descriptor_name(pid_t pid, pid_t tid, int fd) {
-  if (fd < 0) return {};
+  if (fd < 0 && fd != AT_FDCWD) return {};
   char link[PATH_MAX];
-  const ssize_t size = readlink(fmt::format("/proc/{}/fd/{}", tid, fd).c_str(), link, sizeof link);
+  const std::string place =
+      fd == AT_FDCWD ? fmt::format("/proc/{}/cwd", tid) : fmt::format("/proc/{}/fd/{}", tid, fd);
+  const ssize_t size = readlink(place.c_str(), link, sizeof link);
   if (size <= 0) return {};
   std::string name(link, static_cast<size_t>(size));
   if (!name.starts_with(kSocket)) return name;

@@ -25,7 +25,7 @@ PLACEHOLDERS = {
     "string": r'"(?:[^"\\]|\\.)*"(?:\.\.\.)?',
     "pointer": r"(?:ADDR|-1|0xf+)",
     "any": r".*",
-    "cwd": r"(?:AT_FDCWD|-100)",
+    "cwd": "AT_FDCWD",
 }
 # Of how many different functions the lines are, at the least.
 FUNCTIONS = 700

@@ -33,6 +33,22 @@ def counted(lines, pattern):
 
 
 class Lines(unittest.TestCase):
+    def test_descriptors_and_backtraces_are_those_of_calls(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.realpath(os.path.join(folder, "file"))
+            with open(file, "w") as content:
+                content.write("hello\n")
+            result = harness.run(["-L", "-S", "-y", "-w", "2", "--", "/bin/cat", file], cwd=folder)
+            lines = [plain(line) for line in result.lines]
+            where = "AT_FDCWD<%s>" % os.path.dirname(file)
+            opened = 'openat@SYS(%s, "%s"' % (where, file[:32])
+            at = next(i for i, line in enumerate(lines) if line.startswith(opened))
+            number = re.search(r"= (\d+)<%s>$" % re.escape(file), lines[at])
+            self.assertIsNotNone(number, lines[at])
+            self.assertRegex(lines[at + 1], r"^ > libc\.so\.6\(\w*open\w*\+0x\w+\) \[ADDR\]$")
+            self.assertIn('read@SYS(%s<%s>, "hello\\n", 131072) = 6' % (number.group(1), file), lines)
+            self.assertTrue(any(line.startswith(" > cat(") for line in lines[at:at + 6]), lines[at:at + 6])
+
     def test_exact_lines(self):
         result = trace([harness.target("kernel"), "lines"])
         self.assertEqual(result.status, 0, result)

@@ -53,6 +53,18 @@ TEST(Render, NoByteComesOutAsAControlCharacter) {
   }
 }
 
+TEST(Render, TheWorkingDirectoryAsADescriptorHasItsName) {
+  Value value;
+  value.kind = Value::Kind::integer;
+  value.is_signed = true;
+  value.raw = static_cast<uint64_t>(int64_t{-100});
+  EXPECT_EQ(to_text(value), "-100");
+  value.is_descriptor = true;
+  EXPECT_EQ(to_text(value), "AT_FDCWD");
+  value.text = "/tmp";
+  EXPECT_EQ(to_text(value), "AT_FDCWD</tmp>");
+}
+
 TEST(Render, WhatLiesBehindADescriptorFollowsItInBrackets) {
   auto shown = [](std::string behind) {
     Value value;

@@ -3,20 +3,14 @@
 #include "clone_name.h"
 #include "filter_reader.h"
 #include "rtrace/base/text.h"
+#include "rtrace/plan/demangled_name.h"
 
 namespace rtrace::plan {
 namespace {
 
-// A demangled name without its parameter list and what follows that: "Foo::bar" of "Foo::bar(int) const".
-std::string_view without_parameters(std::string_view name) {
-  auto close = name.rfind(')');
-  if (close == std::string_view::npos) return name;
-  size_t depth = 0;
-  for (size_t i = close + 1; i-- > 0;) {
-    if (name[i] == ')') ++depth;
-    if (name[i] == '(' && --depth == 0) return name.substr(0, i);
-  }
-  return name;
+// A pattern that was copied with the result type that demanglers put before templates' names.
+bool names_a_result(std::string_view pattern) {
+  return without_result(pattern) != pattern;
 }
 
 bool name_matches(const Filter::Rule& rule, std::string_view symbol) {
@@ -24,7 +18,9 @@ bool name_matches(const Filter::Rule& rule, std::string_view symbol) {
   if (!rule.demangled) return false;
   auto demangled = demangle(symbol);
   if (!demangled) return false;
-  return rule.symbol.matches(*demangled) || rule.symbol.matches(without_parameters(*demangled));
+  const std::string_view bare = without_result(*demangled);
+  return rule.symbol.matches(bare) || rule.symbol.matches(without_parameters(bare)) ||
+         (names_a_result(rule.symbol.text()) && rule.symbol.matches(*demangled));
 }
 
 // Clones go by the name of their function too. A `.cold` part is entered by a jump in the middle of a call,

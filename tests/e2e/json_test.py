@@ -235,6 +235,22 @@ class RealPrograms(unittest.TestCase):
         self.assertIsNone(json_lines.nested_wrong(lines.calls))
         return lines
 
+    def test_system_calls(self):
+        lines = self.check("-S", "-L", "--", "/bin/ls", "/nonexistent", least=20, status=2)
+        self.assertEqual({call["kind"] for call in lines.calls}, {"syscall"})
+        failed = [call for call in lines.calls if call.get("errno", {}).get("name") == "ENOENT"]
+        self.assertTrue(failed)
+        self.assertTrue(all("ENOENT" in call["ret"]["text"] for call in failed), failed[0])
+
+    def test_sdt_probes_and_pairs(self):
+        lines = self.check("-x", "sdt:python:gc__start", "-x", "sdt:python:gc__start..gc__done", "--", "/usr/bin/python3", "-c",
+                           "import gc; [gc.collect() for _ in range(3)]", least=6)
+        self.assertEqual({call["kind"] for call in lines.calls}, {"sdt"})
+        pairs = [call for call in lines.calls if ".." in call["name"]]
+        self.assertGreaterEqual(len(pairs), 3)
+        self.assertEqual(2 * len(pairs), len(lines.calls))
+        self.assertTrue(all(call["dur"] > 0 for call in pairs))
+
     def test_python(self):
         self.check("-e", "get*+set*+open*+read*+*stat*+dl*@MAIN", "-x", "setlocale@libc.so.6", "--", "/usr/bin/python3", "-c", "print(1)", least=50)
 

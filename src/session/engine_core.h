@@ -63,6 +63,7 @@ class Engine {
   std::shared_ptr<Image> image_of(pid_t child) const;
   bool shares_memory_with_any(pid_t child) const;
   void begin_orphan(pid_t child, const std::shared_ptr<Image>& image);
+  void begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked);
   void begin_new_process(pid_t child, Task& parent, Birth birth);
   void begin_image(Task& task);
   void end_process(Process& process);

@@ -205,8 +205,6 @@ void Engine::detach(std::set<pid_t> pids) {
     if (std::string failure = clean_image(*image, stopped, all_stopped, called); !failure.empty())
       failures.emplace(image->space().pid(), std::move(failure));
   for (pid_t tid : stopped) release(tid, called.contains(tid));
-  for (auto& [tid, task] : tasks_)
-    if (pids.contains(task->process->pid)) calls_.abandon_pairs(*task);
   // Those that slept: they wake when what they wait for runs on, and stop once more for us.
   for (auto& [tid, task] : tasks_)
     if (pids.contains(task->process->pid) && !stopped.contains(tid) && tracee::consume_within(tid, kWakeWait))

@@ -125,10 +125,8 @@ bool Engine::shares_memory_with_any(pid_t child) const {
 void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
   // A thread is known by its process, also where its parent's event is only late because we were slow.
   for (const auto& [pid, process] : processes_) {
-    if (pid == child || !is_thread_of(child, *process)) continue;
-    add_task(child, *process).muted = options_.ltrace_compat && !options_.follow;
-    (void)tracee::resume(child);
-    return;
+    if (pid != child && is_thread_of(child, *process))
+      return begin_thread(child, *process, read_trap_blocked(child));
   }
   const bool same_program = image != nullptr && image->is_of(child);
   const bool shared = shares_memory_with_any(child);
@@ -197,14 +195,16 @@ void Engine::begin_child(pid_t tid) {
   births_.erase(tid);
   auto parent = tasks_.find(birth.parent);
   if (parent == tasks_.end()) return begin_orphan(tid, image_of(tid));
-  if (is_thread_of(tid, *parent->second->process)) {
-    Task& thread = add_task(tid, *parent->second->process);
-    thread.trap_blocked = parent->second->trap_blocked;
-    thread.muted = options_.ltrace_compat && !options_.follow;
-    (void)tracee::resume(tid);
-    return;
-  }
+  if (is_thread_of(tid, *parent->second->process))
+    return begin_thread(tid, *parent->second->process, parent->second->trap_blocked);
   begin_new_process(tid, *parent->second, std::move(birth));
+}
+
+void Engine::begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked) {
+  Task& thread = add_task(tid, process);
+  thread.trap_blocked = trap_blocked;
+  thread.muted = options_.ltrace_compat && !options_.follow;
+  go_on(thread, 0);
 }
 
 void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {

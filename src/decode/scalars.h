@@ -21,7 +21,4 @@ Value integral_value(const proto::Type& type, uint64_t raw, proto::Lens lens);
 Value floating_value(std::span<const std::byte> bytes, uint64_t size, proto::Lens lens);
 Value address_value(uint64_t address);
 
-// "ENOENT (No such file or directory)"; "errno 4711" for an unknown one.
-std::string error_text(int number);
-
 }  // namespace rtrace::decode

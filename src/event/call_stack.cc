@@ -98,7 +98,7 @@ void CallStack::settle_active(const FrameIdentity& identity, const CallerWords& 
 
 // The index points into the list: a copy's points into its own.
 CallStack::CallStack(const CallStack& other)
-    : active_(other.active_), left_(other.left_), next_age_(other.next_age_) {
+    : active_(other.active_), active_of_(other.active_of_), left_(other.left_), next_age_(other.next_age_) {
   std::unordered_map<const Entry*, LeftList::iterator> copies;
   auto copy = left_.begin();
   for (const Entry& entry : other.left_) copies.emplace(&entry, copy++);
@@ -108,6 +108,7 @@ CallStack::CallStack(const CallStack& other)
 
 CallStack& CallStack::operator=(CallStack other) noexcept {
   active_.swap(other.active_);
+  active_of_.swap(other.active_of_);
   left_.swap(other.left_);
   left_index_.swap(other.left_index_);
   next_age_ = other.next_age_;

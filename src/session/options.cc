@@ -6,221 +6,23 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 
-#include "rtrace/base/log.h"
+#include "option_rows.h"
 #include "rtrace/base/text.h"
-#include "rtrace/sink/where.h"
-#include "rtrace/unwind/unwinder.h"
 #include "terminal.h"
 
 namespace rtrace::session {
 namespace {
 
-// What the words say before they are put together: filters can only be parsed when all of them are known.
-struct Draft {
-  Options options;
-  std::vector<std::pair<plan::Request::Kind, std::string>> filters;
-  unsigned clock = 0;  // how many -t
-  bool relative = false;
-  std::string time_name;
-  ColorChoice color = ColorChoice::automatic;
-  bool utf8 = false;
-};
-
-using Apply = void (*)(Draft&, std::string_view option, const std::string& value);
-
-struct Row {
-  OptionInfo info;
-  Apply apply;
-};
-
-uint64_t number(std::string_view option, const std::string& value, uint64_t most) {
-  auto parsed = parse_number(value);
-  if (!parsed || *parsed > most)
-    throw UsageError(fmt::format("{} {}: a number from 0 to {} is expected", option, value, most));
-  return *parsed;
-}
-
-void add_pids(Draft& draft, std::string_view option, const std::string& value) {
-  for (std::string_view word : split(value, ',')) {
-    auto pid = parse_number(word);
-    if (!pid || *pid == 0 || *pid > 0x7fffffff)
-      throw UsageError(fmt::format("{} {}: '{}' is no process id", option, value, word));
-    draft.options.pids.push_back(static_cast<pid_t>(*pid));
-  }
-}
-
-void set_time(Draft& draft, std::string_view option, const std::string& value) {
-  static const std::vector<std::string_view> kNames = {"clock", "us", "epoch", "ns"};
-  if (std::find(kNames.begin(), kNames.end(), value) == kNames.end())
-    throw UsageError(fmt::format("{}={}: one of {} is expected", option, value, fmt::join(kNames, ", ")));
-  draft.time_name = value;
-}
-
-void set_sort(Draft& draft, std::string_view option, const std::string& value) {
-  const auto& keys = sink::sort_keys();
-  const auto found = std::find(keys.begin(), keys.end(), value);
-  if (found == keys.end()) {
-    const auto near = nearest_names(value, keys, 1);
-    throw UsageError(fmt::format("{}={}: one of {} is expected{}", option, value, fmt::join(keys, ", "),
-                                 near.empty() ? "" : fmt::format("; did you mean {}?", near[0])));
-  }
-  draft.options.sort = static_cast<sink::SortKey>(found - keys.begin());
-}
-
-void add_histogram(Draft& draft, std::string_view option, const std::string& value) {
-  auto& names = draft.options.histograms;
-  if (value.empty()) throw UsageError(fmt::format("{}=: the name of a function is expected", option));
-  if (std::find(names.begin(), names.end(), value) != names.end()) return;
-  if (names.size() == sink::kMaxHistograms)
-    throw UsageError(fmt::format("{}={}: at most {} of them", option, value, sink::kMaxHistograms));
-  names.push_back(value);
-}
-
-void set_slower(Draft& draft, std::string_view option, const std::string& value) {
-  const auto duration = parse_duration(value);
-  if (!duration)
-    throw UsageError(fmt::format("{}={}: a duration is expected: 5ms, 200us, 1.5s, 800ns", option, value));
-  draft.options.slower = *duration;
-}
-
-// With digits alone it is ltrace's spelling of -w.
-void set_where(Draft& draft, std::string_view option, const std::string& value) {
-  if (!value.empty() && value.find_first_not_of("0123456789") == std::string::npos) {
-    draft.options.frames = static_cast<unsigned>(number(option, value, unwind::kMostFrames));
-    return;
-  }
-  sink::Where::parse(value);
-  draft.options.where = value;
-}
-
-void set_color(Draft& draft, std::string_view option, const std::string& value) {
-  if (value != "auto" && value != "always" && value != "never")
-    throw UsageError(fmt::format("{}={}: auto, always or never is expected", option, value));
-  draft.color = value == "auto"     ? ColorChoice::automatic
-                : value == "always" ? ColorChoice::always
-                                    : ColorChoice::never;
-}
-
-void set_on_full(Draft& draft, std::string_view option, const std::string& value) {
-  if (value != "block" && value != "drop")
-    throw UsageError(fmt::format("{}={}: block or drop is expected", option, value));
-  draft.options.on_full = value == "drop" ? Options::OnFull::drop : Options::OnFull::block;
-}
-
-void set_debug(Draft&, std::string_view, const std::string& value) {
-  try {
-    log::configure(value);
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-}
-
-#define SET(statement) \
-  [](Draft& d, std::string_view o, const std::string& v) { (void)d, (void)o, (void)v, statement; }
-
-constexpr std::string_view kWhat = "What to trace", kProcess = "Processes", kArguments = "Arguments",
-                           kOutput = "Output", kOther = "Other";
-
-const std::vector<Row>& rows() {
-  using Kind = plan::Request::Kind;
-  static const std::vector<Row> kRows = {
-      {{'e', "calls", "FILTER", kWhat, "library calls made by matching objects (default: @MAIN)"},
-       SET(d.filters.emplace_back(Kind::call, v))},
-      {{'l', "library", "PATTERN", kWhat, "calls from anywhere into matching libraries"},
-       SET(d.filters.emplace_back(Kind::library, v))},
-      {{'x', "entry", "FILTER", kWhat,
-        "entries of functions, static ones too, in any loaded or future object"},
-       SET(d.filters.emplace_back(Kind::entry, v))},
-      {{'L', "no-plt", "", kWhat, "no default -e @MAIN (also -g)"}, SET(d.options.default_calls = false)},
-      {{'g', "", "", kWhat, ""}, SET(d.options.default_calls = false)},
-      {{'S', "syscalls", "", kWhat, "system calls too"}, SET(d.options.syscalls = true)},
-      {{0, "slower", "DURATION", kWhat, "only calls that took at least that long: 5ms, 200us"}, set_slower},
-      {{0, "where", "EXPR", kWhat, "only calls for which it holds: 'arg2 > 4096 && ret == 0'"}, set_where},
-      {{'b', "no-signals", "", kWhat, "no '--- SIG... ---' lines"}, SET(d.options.text.signals = false)},
-      {{0, "explain", "", kWhat, "where each filter matched, how it is probed, what was declined, and why"},
-       SET(d.options.explain = true)},
-      {{'p', "attach", "PID,...", kProcess, "attach to running processes"}, add_pids},
-      {{'f', "follow", "", kProcess, "follow children made by fork, vfork, clone"},
-       SET(d.options.follow = true)},
-      {{'u', "user", "USER", kProcess, "run the command as that user (name, uid or UID:GID)"},
-       SET(d.options.user = v)},
-      {{0, "trust-seccomp", "", kProcess, "inject into processes under a seccomp filter"},
-       SET(d.options.trust_seccomp = true)},
-      {{0, "repair", "", kProcess, "heal what a tracer that died left in the -p processes, and exit"},
-       SET(d.options.action = Options::Action::repair)},
-      {{'F', "config", "PATHS", kArguments, "prototype files or folders, colon-separated"},
-       [](Draft& d, std::string_view, const std::string& v) {
-         for (std::string_view path : split(v, ':'))
-           if (!path.empty()) d.options.config.emplace_back(path);
-       }},
-      {{0, "gen-conf", "OBJECT", kArguments, "write prototypes found in its debug info as TOML, and exit"},
-       SET(d.options.action = Options::Action::gen_conf; d.options.gen_conf = v)},
-      {{'A', "array-limit", "N", kArguments, "longest array printed (default 4)"},
-       SET(d.options.limits.array = number(o, v, 1'000'000))},
-      {{'s', "string-limit", "N", kArguments, "longest string printed (default 32)"},
-       SET(d.options.limits.string = number(o, v, 1'000'000))},
-      {{'y', "fds", "", kArguments, "file descriptors with the file or socket behind them"},
-       SET(d.options.descriptors = true)},
-      {{0, "json", "", kOutput, "one JSON object a line instead of text"}, SET(d.options.json = true)},
-      {{0, "on-full", "block|drop", kOutput,
-        "when nobody reads the output: wait, or lose lines and count them"},
-       set_on_full},
-      {{'c', "summary-only", "", kOutput, "no call lines; a table of counts and times at the end"},
-       SET((d.options.summary = true, d.options.call_lines = false))},
-      {{0, "summary", "", kOutput, "the table, and the call lines too"}, SET(d.options.summary = true)},
-      {{0, "sort", "KEY", kOutput, "order of the table: time, self, calls, max, p99 or name"}, set_sort},
-      {{0, "hist", "NAME", kOutput, "a histogram of that function's durations at the end"}, add_histogram},
-      {{0, "raw-times", "", kOutput, "durations with rtrace's own share, which is shown"},
-       SET(d.options.raw_times = true)},
-      {{'o', "output", "FILE", kOutput, "write there instead of stderr; '-' is stdout, '|command' a pipe"},
-       SET(d.options.output = v)},
-      {{0, "append", "", kOutput, "append to the -o file"}, SET(d.options.append = true)},
-      {{'a', "align", "N", kOutput, "column of return values"},
-       SET(d.options.text.align = static_cast<unsigned>(number(o, v, 1000)))},
-      {{0, "color", "WHEN", kOutput, "auto, always or never: names, strings and errors in colors"},
-       set_color},
-      {{'C', "demangle", "", kOutput, "demangled C++ names"}, SET(d.options.text.demangle = true)},
-      {{'i', "return-address", "", kOutput, "return address of each call"},
-       SET(d.options.text.return_address = true)},
-      {{'n', "indent", "N", kOutput, "N blanks for each level of call nesting"},
-       SET(d.options.text.indent = static_cast<unsigned>(number(o, v, 100)))},
-      {{'w', "frames", "N", kOutput, "backtrace of N frames after each call"},
-       SET(d.options.frames = static_cast<unsigned>(number(o, v, unwind::kMostFrames)))},
-      {{0, "max-line", "N", kOutput, "longest rendering of one call (default 4096)"},
-       SET(d.options.text.render.max_line = number(o, v, 100'000'000))},
-      {{'r', "relative", "", kOutput, "time since the line before"}, SET(d.relative = true)},
-      {{0, "struct-names", "", kOutput, "structs with the names of their members"},
-       SET(d.options.text.render.struct_names = true)},
-      {{'t', "", "", kOutput, "clock time; -tt with microseconds, -ttt seconds since the epoch"},
-       SET(++d.clock)},
-      {{0, "time", "STYLE", kOutput, "clock, us, epoch or ns"}, set_time},
-      {{'T', "duration", "", kOutput, "duration of each call"}, SET(d.options.text.duration = true)},
-      {{0, "utf8", "", kOutput, "characters of UTF-8 as they are, where the locale is UTF-8"},
-       SET(d.utf8 = true)},
-      {{'q', "quiet", "", kOutput, "fewer notices; -qq no exit lines either"}, SET(++d.options.quiet)},
-      {{0, "ltrace-compat", "", kOther, "behave as ltrace does; the same as being called by that name"},
-       SET(d.options.ltrace_compat = true)},
-      {{0, "ready-fd", "N", kOther, "write one byte there when all is armed"},
-       SET(d.options.ready_fd = static_cast<int>(number(o, v, 1 << 20)))},
-      {{'D', "debug", "TOPIC", kOther, "rtrace's own log: all, or TOPIC[:LEVEL],..."}, set_debug},
-      {{'h', "help", "", kOther, "this text"}, SET(d.options.action = Options::Action::help)},
-      {{'V', "version", "", kOther, "the version"}, SET(d.options.action = Options::Action::version)},
-  };
-  return kRows;
-}
-#undef SET
-
 const Row* find_letter(char letter) {
-  for (const Row& row : rows())
+  for (const Row& row : option_rows())
     if (row.info.letter == letter) return &row;
   return nullptr;
 }
 
 const Row& find_long(std::string_view name) {
   std::vector<std::string> names;
-  for (const Row& row : rows()) {
+  for (const Row& row : option_rows()) {
     if (!name.empty() && row.info.long_name == name) return row;
     if (!row.info.long_name.empty()) names.emplace_back(row.info.long_name);
   }
@@ -387,7 +189,7 @@ Options parse_options(const std::vector<std::string>& arguments, std::string_vie
 const std::vector<OptionInfo>& option_table() {
   static const std::vector<OptionInfo> kTable = [] {
     std::vector<OptionInfo> table;
-    for (const Row& row : rows()) table.push_back(row.info);
+    for (const Row& row : option_rows()) table.push_back(row.info);
     return table;
   }();
   return kTable;

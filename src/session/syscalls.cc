@@ -38,13 +38,6 @@ bool is_error(int64_t result) {
   return result < 0 && result >= -kLargestError;
 }
 
-std::string error_text(int number) {
-  const char* name = ::strerrorname_np(number);
-  const char* words = ::strerrordesc_np(number);
-  if (name == nullptr || words == nullptr) return fmt::format("errno {}", number);
-  return fmt::format("{} ({})", name, words);
-}
-
 // -1 and the error's name, for every call alike: the kernel knows no other way to fail.
 decode::Value error_value(int64_t result) {
   decode::Value value;
@@ -57,7 +50,8 @@ decode::Value error_value(int64_t result) {
     shown.raw = ~uint64_t{0};
     value.raw = static_cast<uint64_t>(-result);
   }
-  value.text = restart != nullptr ? std::string(restart->text) : error_text(static_cast<int>(-result));
+  value.text =
+      restart != nullptr ? std::string(restart->text) : decode::error_text(static_cast<int>(-result));
   value.members.push_back(std::move(shown));
   return value;
 }

@@ -34,7 +34,8 @@ struct SelectSink::Impl {
   bool learn(const std::vector<decode::ArmedProbe>& probes);
   bool selects(const CallFacts& call);
   CallFacts facts_of(const decode::CallEntered& call) const;
-  std::optional<OpenCall> leave(event::CallId call, CallFacts& facts);
+  template <typename Call>
+  std::optional<OpenCall> leave(const Call& call, CallFacts& facts);
   bool passes(const std::optional<OpenCall>& call, const CallFacts& facts);
   void pass(const decode::Record& record);
 
@@ -81,19 +82,21 @@ bool SelectSink::Impl::passes(const std::optional<OpenCall>& call, const CallFac
   return true;
 }
 
-std::optional<OpenCall> SelectSink::Impl::leave(event::CallId call, CallFacts& facts) {
-  auto known = open.leave(header.who, call);
+// What returned and what was abandoned calls have in common.
+template <typename Call>
+std::optional<OpenCall> SelectSink::Impl::leave(const Call& call, CallFacts& facts) {
+  auto known = open.leave(header.who, call.call);
   if (known) facts.at_entry = known->entered.arguments;
+  facts.name = call.label->name;
+  facts.tid = header.who.tid;
+  facts.depth = call.depth;
+  facts.duration = call.duration;
   return known;
 }
 
 bool SelectSink::Impl::operator()(const decode::CallReturned& call) {
   CallFacts facts;
-  const auto known = leave(call.call, facts);
-  facts.name = call.label->name;
-  facts.tid = header.who.tid;
-  facts.depth = call.depth;
-  facts.duration = call.duration;
+  const auto known = leave(call, facts);
   facts.at_return = call.arguments;
   facts.result = &call.result;
   if (call.result.kind == decode::Value::Kind::error_result) facts.error = static_cast<int>(call.result.raw);
@@ -103,11 +106,7 @@ bool SelectSink::Impl::operator()(const decode::CallReturned& call) {
 
 bool SelectSink::Impl::operator()(const decode::CallAbandoned& call) {
   CallFacts facts;
-  const auto known = leave(call.call, facts);
-  facts.name = call.label->name;
-  facts.tid = header.who.tid;
-  facts.depth = call.depth;
-  facts.duration = call.duration;
+  const auto known = leave(call, facts);
   return passes(known, facts);
 }
 

@@ -66,4 +66,7 @@ struct RenderOptions {
 void append_text(std::string& out, const Value& value, const RenderOptions& options);
 std::string to_text(const Value& value, const RenderOptions& options = {});
 
+// "ENOENT (No such file or directory)"; "errno 4711" for an unknown one.
+std::string error_text(int number);
+
 }  // namespace rtrace::decode

@@ -372,6 +372,16 @@ TEST_F(CallStackTest, ACopyLivesAfterTheFirstIsGone) {
   EXPECT_THAT(leave(identity(100)), ElementsAre(2));
 }
 
+TEST_F(CallStackTest, ACopyKnowsWhichProbesAreActive) {
+  enter(identity(100));
+  CallStack copy = stack;
+  EXPECT_TRUE(copy.enter(identity(50), kF, probe_at(kF), CallId{7}, {}, dead).recursive);
+  std::vector<Frame> returned;
+  copy.leave(identity(50), {}, returned, dead);
+  copy.leave(identity(100), {}, returned, dead);
+  EXPECT_FALSE(copy.enter(identity(100), kF, probe_at(kF), CallId{8}, {}, dead).recursive);
+}
+
 TEST(FrameIdentity, OfAReturnEqualsThatOfItsEntry) {
   arch::Regs regs;
   regs.raw.rsp = 0x7ffe1000;

@@ -5,7 +5,7 @@ _rtrace() {
   COMPREPLY=()
 
   # Behind the first word that is no option stands the command with its own arguments.
-  local takes_value='-A -a -D -e -F -l -n -o -p -s -u -x --align --array-limit --attach --calls --color --config
+  local takes_value='-A -a -D -e -F -l -n -o -p -s -u -x --align --array-limit --attach --calls --color --config --cpu
     --debug --entry --hist --indent --library --max-line --on-full --output --ready-fd --slower --sort
     --string-limit --time --user --where'
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -60,6 +60,10 @@ _rtrace() {
       mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$current")
       return
       ;;
+    --cpu)
+      mapfile -t COMPREPLY < <(compgen -W 'follow any' -- "$current")
+      return
+      ;;
     --on-full)
       mapfile -t COMPREPLY < <(compgen -W 'block drop' -- "$current")
       return
@@ -84,6 +88,7 @@ _rtrace() {
       --calls=
       --color=
       --config=
+      --cpu=
       --debug=
       --demangle
       --duration

@@ -20,6 +20,8 @@ uint64_t since(Timestamp before, Timestamp now) {
   return now.monotonic - std::min(before.monotonic, now.monotonic);
 }
 
+constexpr uint64_t kStopsOfACall = 2;
+
 // Of equals the newest, which is the last.
 template <typename Alike>
 auto most_like(const Alike& alike, const CallerWords& above) {
@@ -98,7 +100,11 @@ void CallStack::settle_active(const FrameIdentity& identity, const CallerWords& 
 
 // The index points into the list: a copy's points into its own.
 CallStack::CallStack(const CallStack& other)
-    : active_(other.active_), active_of_(other.active_of_), left_(other.left_), next_age_(other.next_age_) {
+    : active_(other.active_),
+      active_of_(other.active_of_),
+      left_(other.left_),
+      next_age_(other.next_age_),
+      stop_excess_(other.stop_excess_) {
   std::unordered_map<const Entry*, LeftList::iterator> copies;
   auto copy = left_.begin();
   for (const Entry& entry : other.left_) copies.emplace(&entry, copy++);
@@ -112,6 +118,7 @@ CallStack& CallStack::operator=(CallStack other) noexcept {
   left_.swap(other.left_);
   left_index_.swap(other.left_index_);
   next_age_ = other.next_age_;
+  stop_excess_ = other.stop_excess_;
   return *this;
 }
 
@@ -197,8 +204,15 @@ void CallStack::settle_times(size_t first, Timestamp now) {
   for (size_t i = active_.size(); i-- > first;) {
     Frame& frame = active_[i].frame;
     frame.duration = since(frame.entered, now);
+    // Not below what was inside.
+    frame.duration -=
+        std::min(frame.stops * stop_excess_, frame.duration - std::min(frame.duration, frame.inner + 1));
     frame.self = frame.duration - std::min(frame.duration, frame.inner);
-    if (i > 0) active_[i - 1].frame.inner += frame.duration;
+    if (i > 0) {
+      Frame& outer = active_[i - 1].frame;
+      outer.inner += frame.duration;
+      outer.stops += frame.stops + kStopsOfACall;
+    }
     --active_of_[frame.probe];
   }
 }

@@ -295,7 +295,7 @@ decode::CallAbandoned CallTracer::abandoned(const event::Frame& frame) const {
 
 void CallTracer::abandon_all(Task& task) {
   // The newest first: that is the order in which they stand open in the trace.
-  task.clock.stopped(monotonic_now(), 0);
+  task.clock.halted(monotonic_now());
   auto frames = task.stack.clear(thread_time(task));
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     abandon_pairs(task, frame->call);
@@ -306,7 +306,7 @@ void CallTracer::abandon_all(Task& task) {
 }
 
 void CallTracer::leave_open(Task& task) {
-  task.clock.stopped(monotonic_now(), 0);
+  task.clock.halted(monotonic_now());
   auto frames = task.stack.clear(thread_time(task));
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     auto record = abandoned(*frame);

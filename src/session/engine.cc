@@ -79,7 +79,8 @@ Engine::Engine(const Options& options, Shared& shared, const EngineWiring& wirin
       registry_(options, reporter_),
       services_{options_, reporter_, registry_, cache_, ledger_},
       calls_(services_),
-      syscalls_(services_) {}
+      syscalls_(services_),
+      cpu_(options.cpu) {}
 
 bool Engine::should_end() const {
   return shared_.detach_requested != 0 || reporter_.reader_gone() || getppid() != wiring_.front_end;
@@ -140,9 +141,8 @@ void Engine::handle(const tracee::WaitEvent& event) {
   const auto stop = tracee::classify(event.status);
   // Before anything else is done: what we take is not the program's time.
   const uint64_t now = monotonic_now();
-  const uint64_t ran = task.clock.ran(now);
-  if (ran > 0 && std::holds_alternative<tracee::Trap>(stop)) stop_share_.seen(ran);
-  task.clock.stopped(now, stop_share_.low());
+  task.account.unsettled = task.clock.stopped(now);
+  if (!std::holds_alternative<tracee::Trap>(stop)) settle_clock(task, Asked::nothing);
   moment::enter(Moment::stop_peeked);
   RTRACE_LOG(session, 3, "{}: code {} status {:#x}", event.tid, event.status.code,
              static_cast<unsigned>(event.status.status));
@@ -165,6 +165,7 @@ NeedStopped Engine::stop_here(Task& task, const arch::Regs& at) {
 
 void Engine::on(Task& task, tracee::Trap) {
   auto regs = tracee::registers(task.id.tid);
+  settle_clock(task, regs ? Asked::registers : Asked::nothing);
   if (!regs) return;  // killed while stopped: its end will be reported
   Image* image = task.process->image.get();
   if (mech::BreakpointSite* site = image != nullptr ? image->space().hit(*regs) : nullptr) {
@@ -251,6 +252,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   task.rewound.reset();
   syscalls_.settle(task);
   const NeedStopped need_stopped = stop_here(task, regs);
+  if (const auto where = cpu_.hit(task.process->pid, tid, task.clock.stopped_at())) queue_.set_tracee(*where);
   if (observed) calls_.observe(task, site, regs, need_stopped);
   if (!task.process->launching)
     restore_trap_state(tid, task.process->trap, task.trap_blocked, where_to_look(task, site), image->space(),

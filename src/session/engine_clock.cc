@@ -1,8 +1,14 @@
 // The threads' own clocks: what of the time is not theirs.
+#include <utility>
+
 #include "engine_core.h"
 #include "own_share.h"
 
 namespace rtrace::session {
+namespace {
+constexpr unsigned kQuestions = 64;    // stops at which the account is asked for, after a late one
+constexpr size_t kMostAccounts = 256;  // each holds a file open
+}  // namespace
 
 // Before anything is traced: the first durations are to be right too.
 void Engine::calibrate() {
@@ -10,13 +16,42 @@ void Engine::calibrate() {
   const auto cost = measure_stop_cost();
   if (!cost)
     return reporter_.say("rtrace's own share of durations could not be measured and is not subtracted");
-  stop_share_ = event::StopShare(cost->low_ns);
+  stop_costs_ = event::StopCosts({cost->low_ns, cost->excess_ns, cost->ran_ns});
+  times_calls_ = !options_.raw_times;
   shared_.summary.share.low_ns = cost->low_ns;
   shared_.summary.share.spread_ns = cost->spread_ns;
   if (options_.raw_times)
     reporter_.say(
         fmt::format("each duration holds {:.1f}us +- {:.1f}us of rtrace's own, and what it does at a stop",
                     static_cast<double>(cost->low_ns) / 1e3, static_cast<double>(cost->spread_ns) / 1e3));
+}
+
+// Of the stop that was just seen.
+void Engine::settle_clock(Task& task, Asked asked) {
+  const auto passed = std::exchange(task.account.unsettled, std::nullopt);
+  if (!passed) return;
+  std::optional<event::StopCosts::Account> account;
+  if (asked == Asked::registers && times_calls_) {
+    account = ask_account(task, *passed);
+    stop_costs_.seen(*passed);
+  } else {
+    task.account.at_last_stop.reset();
+  }
+  task.clock.ran(stop_costs_.own(*passed, account));
+}
+
+std::optional<event::StopCosts::Account> Engine::ask_account(Task& task, uint64_t passed) {
+  RunAccount& account = task.account;
+  const bool doubtful = stop_costs_.doubtful(passed);
+  if ((!doubtful && account.questions == 0) || tasks_.size() > kMostAccounts) {
+    account.at_last_stop.reset();
+    return std::nullopt;
+  }
+  account.questions = doubtful ? kQuestions : account.questions - 1;
+  const auto now = account.file.read(task.process->pid, task.id.tid);
+  const auto before = std::exchange(account.at_last_stop, now);
+  if (!now || !before) return std::nullopt;
+  return event::StopCosts::Account{now->ran - before->ran, now->slices - before->slices};
 }
 
 // The last that is done to a stopped thread before it is resumed.

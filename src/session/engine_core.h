@@ -10,6 +10,7 @@
 
 #include "calls.h"
 #include "engine.h"
+#include "rtrace/session/cpu_follower.h"
 #include "rtrace/tracee/stop.h"
 #include "rtrace/tracee/wait_queue.h"
 #include "syscalls.h"
@@ -114,6 +115,10 @@ class Engine {
 
   // --- engine_clock.cc
   void calibrate();
+  // What the stopped thread was asked for already: to answer it had to leave its processor.
+  enum class Asked : uint8_t { nothing, registers };
+  void settle_clock(Task& task, Asked asked);
+  std::optional<event::StopCosts::Account> ask_account(Task& task, uint64_t passed);
 
   // --- closing.cc
   void closing_words();
@@ -131,6 +136,7 @@ class Engine {
   Services services_;
   CallTracer calls_;
   SyscallTracer syscalls_;
+  CpuFollower cpu_;
   tracee::WaitQueue queue_;
   std::map<pid_t, std::unique_ptr<Process>> processes_;
   std::unordered_map<pid_t, std::unique_ptr<Task>> tasks_;
@@ -148,7 +154,8 @@ class Engine {
   // Images of processes that ended while a fork child of theirs had not told of itself yet: the newest last.
   std::vector<std::shared_ptr<Image>> last_images_;
   uint32_t next_serial_ = 1;
-  event::StopShare stop_share_;
+  event::StopCosts stop_costs_;
+  bool times_calls_ = false;
   bool births_timed_ = false;
   bool ready_ = false, started_ = false;
   plan::Objects

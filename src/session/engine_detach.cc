@@ -191,7 +191,7 @@ void Engine::detach(std::set<pid_t> pids) {
   moment::enter(Moment::detach);
   for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);
-    if (found != tasks_.end()) found->second->clock.stopped(monotonic_now(), 0);
+    if (found != tasks_.end()) found->second->clock.halted(monotonic_now());
     if (found == tasks_.end() || found->second->process->image == nullptr) continue;
     settle_registers(*found->second, *found->second->process->image);
   }

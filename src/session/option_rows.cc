@@ -84,6 +84,12 @@ void set_on_full(Draft& draft, std::string_view option, const std::string& value
   draft.options.on_full = value == "drop" ? Options::OnFull::drop : Options::OnFull::block;
 }
 
+void set_cpu(Draft& draft, std::string_view option, const std::string& value) {
+  if (value != "follow" && value != "any")
+    throw UsageError(fmt::format("{}={}: follow or any is expected", option, value));
+  draft.options.cpu = value == "any" ? Options::Cpu::any : Options::Cpu::follow;
+}
+
 void set_debug(Draft&, std::string_view, const std::string& value) {
   try {
     log::configure(value);
@@ -179,6 +185,8 @@ const std::vector<Row>& option_rows() {
       {{'q', "quiet", "", kOutput, "fewer notices; -qq no exit lines either"}, SET(++d.options.quiet)},
       {{0, "ltrace-compat", "", kOther, "behave as ltrace does; the same as being called by that name"},
        SET(d.options.ltrace_compat = true)},
+      {{0, "cpu", "follow|any", kOther, "keep rtrace by the processor of the thread that hits, or not"},
+       set_cpu},
       {{0, "ready-fd", "N", kOther, "write one byte there when all is armed"},
        SET(d.options.ready_fd = static_cast<int>(number(o, v, 1 << 20)))},
       {{'D', "debug", "TOPIC", kOther, "rtrace's own log: all, or TOPIC[:LEVEL],..."}, set_debug},

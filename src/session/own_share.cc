@@ -12,6 +12,7 @@
 #include "reporter.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/unique_fd.h"
+#include "rtrace/tracee/run_times.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
@@ -63,25 +64,44 @@ bool begin(pid_t child, int gate) {
   return event && std::holds_alternative<tracee::Trap>(tracee::classify(event->status));
 }
 
+struct Costs {
+  std::vector<uint64_t> passed, ran;
+};
+
 // From one resumption to the next stop, as at a hit: the registers are read and written, and the stop is
 // peeked.
-std::vector<uint64_t> measure(pid_t child) {
-  std::vector<uint64_t> costs;
-  costs.reserve(kMost);
+Costs measure(pid_t child) {
+  Costs costs;
+  tracee::RunTimesFile account;
+  std::optional<tracee::RunTimes> before;
   const uint64_t end = monotonic_now() + kLongest;
-  while (costs.size() < kMost) {
+  for (uint64_t resumed = 0; costs.passed.size() < kMost;) {
     const auto regs = tracee::registers(child);
     if (!regs || tracee::set_registers(child, *regs) == tracee::Alive::gone) break;
-    const uint64_t resumed = monotonic_now();
+    const auto now = account.read(child, child);
+    if (now && before) costs.ran.push_back(now->ran - before->ran);
+    before = now;
+    resumed = monotonic_now();
     if (tracee::resume(child) == tracee::Alive::gone) break;
     const auto answer = tracee::peek_any(tracee::Block::yes);
     const uint64_t seen = monotonic_now();
     if (!answer.event && !answer.no_children) continue;  // a signal of ours
     if (!answer.event || answer.event->tid != child || answer.event->status.is_end()) break;
-    costs.push_back(seen - resumed);
-    if (seen > end && costs.size() >= kFewest + kWarm) break;
+    costs.passed.push_back(seen - resumed);
+    if (seen > end && costs.passed.size() >= kFewest + kWarm) break;
   }
   return costs;
+}
+
+// Without the first ones, sorted.
+std::vector<uint64_t> settled(std::vector<uint64_t> costs) {
+  costs.erase(costs.begin(), costs.begin() + static_cast<std::ptrdiff_t>(std::min(kWarm, costs.size())));
+  std::sort(costs.begin(), costs.end());
+  return costs;
+}
+
+uint64_t at_percent(const std::vector<uint64_t>& sorted, size_t percent) {
+  return sorted.empty() ? 0 : sorted[(sorted.size() - 1) * percent / 100];
 }
 
 }  // namespace
@@ -102,17 +122,17 @@ std::optional<StopCost> measure_stop_cost() {
     close(opener.get());
     trap_for_ever(gate.get());
   }
-  auto costs = begin(child, opener.get()) ? measure(child) : std::vector<uint64_t>{};
+  const Costs costs = begin(child, opener.get()) ? measure(child) : Costs{};
   ::kill(child, SIGKILL);
   while (const auto event = tracee::consume(child, tracee::Block::yes))
     if (event->status.is_end()) break;
-  if (costs.size() < kFewest + kWarm) return std::nullopt;
-  costs.erase(costs.begin(), costs.begin() + kWarm);
-  std::sort(costs.begin(), costs.end());
-  const auto at = [&](size_t percent) { return costs[(costs.size() - 1) * percent / 100]; };
-  RTRACE_LOG(session, 1, "{} stops cost {} {} {} {} ns (5, 10, 50, 90%)", costs.size(), at(5), at(10), at(50),
-             at(90));
-  return StopCost{at(kLowPercent), (at(90) - at(10)) / 2};
+  if (costs.passed.size() < kFewest + kWarm) return std::nullopt;
+  const auto passed = settled(costs.passed);
+  const uint64_t low = at_percent(passed, kLowPercent), ran = at_percent(settled(costs.ran), kLowPercent);
+  const uint64_t spread = at_percent(passed, 90) - at_percent(passed, 10);
+  RTRACE_LOG(session, 1, "{} stops cost {} {} {} ns (low, median, 90%), of which {} running", passed.size(),
+             low, at_percent(passed, 50), at_percent(passed, 90), ran);
+  return StopCost{low, at_percent(passed, 50) - low, ran, spread / 2};
 }
 
 }  // namespace rtrace::session

@@ -13,6 +13,7 @@
 #include "rtrace/event/thread_clock.h"
 #include "rtrace/session/replays.h"
 #include "rtrace/tracee/interrupted_syscall.h"
+#include "rtrace/tracee/run_times.h"
 #include "sigtrap.h"
 
 namespace rtrace::session {
@@ -72,8 +73,17 @@ struct LiveCalls {
   std::vector<OpenPair> open_pairs;
 };
 
+// The scheduler's account of a thread, asked for while its stops are late.
+struct RunAccount {
+  tracee::RunTimesFile file;
+  std::optional<tracee::RunTimes> at_last_stop;
+  unsigned questions = 0;             // stops at which it is still asked for
+  std::optional<uint64_t> unsettled;  // what has passed until the present stop
+};
+
 struct Task : LiveCalls {
   event::TraceeId id;
+  RunAccount account;
   Process* process = nullptr;
   std::optional<OpenSyscall> syscall;
 

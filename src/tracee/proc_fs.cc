@@ -133,6 +133,22 @@ std::optional<StatusFields> read_status(pid_t tid) {
   return parse_status(read_file(fmt::format("/proc/{}/status", tid)));
 }
 
+std::optional<int> parse_last_processor(std::string_view stat) {
+  constexpr int kField = 39;
+  // The name may hold blanks and parentheses; the fields behind it count from the third.
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string_view::npos) return std::nullopt;
+  stat.remove_prefix(name_end + 1);
+  std::string_view word;
+  for (int field = 3; field <= kField; ++field) word = next_word(stat);
+  int processor = 0;
+  return parse_int(word, processor, 10) ? std::optional(processor) : std::nullopt;
+}
+
+std::optional<int> last_processor(pid_t pid, pid_t tid) {
+  return parse_last_processor(read_file(fmt::format("/proc/{}/task/{}/stat", pid, tid)));
+}
+
 std::optional<VirtAddr> read_sleeping_pc(pid_t tid) {
   // "number arg0 ... arg5 sp pc", or "-1 sp pc" outside a system call, or "running"
   std::string text = read_file(fmt::format("/proc/{}/syscall", tid));

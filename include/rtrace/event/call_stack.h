@@ -74,6 +74,7 @@ struct Frame {
   bool recursive = false;  // a call of the same probe was active when it was entered
   // Nanoseconds, all but `inner` set when it returns, is left or is found dead.
   uint64_t inner = 0;     // of traced calls inside, so far
+  uint64_t stops = 0;     // of the thread in those calls
   uint64_t self = 0;      // the duration less `inner`, until it was left
   uint64_t duration = 0;  // until it returned; of one that does not, until it was left
 };
@@ -90,6 +91,10 @@ class CallStack {
   CallStack(CallStack&&) noexcept = default;
   CallStack& operator=(CallStack other) noexcept;
   ~CallStack() = default;
+
+  // What each of a thread's stops leaves of the tracer's time on the thread's clock, ns: taken off the
+  // durations of the calls around it.
+  void set_stop_excess(uint64_t nanoseconds) { stop_excess_ = nanoseconds; }
 
   // `now` is the thread's: it never goes back.
   // A traced function is entered. Frames that this proves dead are appended to `dead`, oldest first. The
@@ -156,6 +161,7 @@ class CallStack {
   LeftList left_;
   std::unordered_map<FrameIdentity, Alike, IdentityHash> left_index_;
   uint64_t next_age_ = 0;
+  uint64_t stop_excess_ = 0;
 };
 
 }  // namespace rtrace::event

@@ -3,27 +3,31 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 namespace rtrace::event {
 
 // Runs while the thread does, and stands still while the tracer holds it. All stamps are monotonic
 // nanoseconds.
-//
-// Between the thread's trap and our stamp lie the stop's delivery and our wake-up, between our other stamp
-// and the thread's next instruction its own wake-up: `share` is what these take together, as far as it is
-// known. What was measured between two stops is never made nothing of: a thread that ran has run a nanosecond
-// at least.
 class ThreadClock {
  public:
   explicit ThreadClock(uint64_t now = 0) : since_(now) {}
 
-  // A stop was seen. Of several in one halt the first counts.
-  void stopped(uint64_t now, uint64_t share) {
-    if (!running_) return;
+  // A stop was seen. Of several in one halt the first counts: it gives how long the thread has run by the
+  // tracer's clock, of which ran() is still to be told how much was its own.
+  std::optional<uint64_t> stopped(uint64_t now) {
+    if (!running_) return std::nullopt;
     running_ = false;
     const uint64_t passed = now > since_ ? now - since_ : 0;
-    time_ += passed > share ? passed - share : 1;
     since_ = now;
+    return passed;
+  }
+  // What was measured between two stops is never made nothing of: a thread that ran has run a nanosecond at
+  // least.
+  void ran(uint64_t own) { time_ += std::max<uint64_t>(own, 1); }
+  // A stop of which nothing more will be known: all that has passed is the thread's.
+  void halted(uint64_t now) {
+    if (const auto passed = stopped(now)) ran(*passed);
   }
   // The thread is about to be resumed.
   void resumed(uint64_t now) {
@@ -31,8 +35,6 @@ class ThreadClock {
     running_ = true;
   }
 
-  // How long it has run since it was resumed, ours included.
-  uint64_t ran(uint64_t now) const { return running_ && now > since_ ? now - since_ : 0; }
   bool held() const { return !running_; }
   // As of the last stop.
   uint64_t time() const { return time_; }
@@ -45,30 +47,50 @@ class ThreadClock {
   bool running_ = true;
 };
 
-// What to subtract for a stop: what was measured beforehand, or less, where a thread has just been seen to
-// meet its next stop in less. (A tracer and a thread that share a processor meet sooner than two that do not,
-// and both move.) It is forgotten after one to two windows of stops that all took longer.
-class StopShare {
+// What of the time between a resumption and the next stop is the tracer's: the thread's wake-up, the delivery
+// of the stop, and our own wake-up.
+//
+// Where tracer and thread share a processor, these are much the same each time, and what was measured
+// beforehand is subtracted: the low end of it, so that never more is taken than there was. Across processors
+// the wake-ups take five times as long, and vary as much; there the scheduler's account of the thread tells
+// them apart.
+class StopCosts {
  public:
+  struct Measured {
+    uint64_t low = 0;     // ns from a resumption to the next stop of a thread that does nothing else
+    uint64_t excess = 0;  // the median of that, less `low`
+    uint64_t ran = 0;     // what of it the thread was on a processor; low, too
+  };
+  // Since it was resumed the thread has been on a processor so long, and was put on one so many times.
+  struct Account {
+    uint64_t ran = 0;
+    uint64_t slices = 0;
+  };
   static constexpr unsigned kWindow = 256;
 
-  explicit StopShare(uint64_t measured = 0) : measured_(measured) {}
+  StopCosts() = default;
+  explicit StopCosts(const Measured& measured) : measured_(measured) {}
 
-  // A thread met a breakpoint so long after it had been resumed.
-  void seen(uint64_t ran) {
-    if (++stops_ == kWindow) {
-      before_ = least_;
-      least_ = ~uint64_t{0};
-      stops_ = 0;
-    }
-    least_ = std::min(least_, ran);
-  }
-  uint64_t low() const { return std::min({measured_, least_, before_}); }
+  // A thread met a breakpoint so long after it had been resumed: a shorter time than was measured counts from
+  // now on, and is forgotten after one to two windows of stops that all took longer.
+  void seen(uint64_t passed);
+
+  // Whether an account would tell more.
+  bool doubtful(uint64_t passed) const { return passed > low() + kUsualSpread; }
+
+  // The thread's own part of what has passed.
+  uint64_t own(uint64_t passed, std::optional<Account> account);
+
+  uint64_t low() const { return std::min({measured_.low, least_, before_}); }
+  uint64_t excess() const { return measured_.excess; }
 
  private:
-  uint64_t measured_;
+  static constexpr uint64_t kUsualSpread = 3'000;
+
+  Measured measured_;
   uint64_t least_ = ~uint64_t{0}, before_ = ~uint64_t{0};
   unsigned stops_ = 0;
+  uint64_t wake_up_ = 0;  // what is usual of late
 };
 
 }  // namespace rtrace::event

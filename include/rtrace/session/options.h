@@ -41,6 +41,8 @@ struct Options {
   bool json = false;
   uint64_t slower = 0;  // ns
   std::string where;    // an expression (rtrace/sink/where.h); empty: none
+  enum class Cpu : uint8_t { follow, any };
+  Cpu cpu = Cpu::follow;
   enum class OnFull : uint8_t { block, drop };
   OnFull on_full = OnFull::block;
   std::vector<std::string> words;  // the options as given, the command left out

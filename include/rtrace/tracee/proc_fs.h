@@ -50,6 +50,10 @@ struct StatusFields {
 std::optional<StatusFields> parse_status(std::string_view text);
 std::optional<StatusFields> read_status(pid_t tid);
 
+// The processor that a task last ran on (proc(5), /proc/pid/task/tid/stat, field 39).
+std::optional<int> parse_last_processor(std::string_view stat);
+std::optional<int> last_processor(pid_t pid, pid_t tid);
+
 // proc(5), /proc/pid/auxv: type to value.
 using Auxv = std::map<uint64_t, uint64_t>;
 Auxv parse_auxv(std::string_view bytes);

@@ -12,12 +12,16 @@
 #include <optional>
 #include <vector>
 
+#include "rtrace/tracee/spin.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::tracee {
 
 class WaitQueue {
  public:
+  // Where the tracees run that stop now: whether it pays to stay awake for them.
+  void set_tracee(Spin::Tracee where) { spin_.set_tracee(where); }
+
   // The next event, peeked. `tasks` are those that are traced now. PeekAnswer as peek_any's.
   template <typename Tasks>
   PeekAnswer next(const Tasks& tasks, Block block) {
@@ -28,7 +32,7 @@ class WaitQueue {
       settle(found, tasks.size());
       if (auto event = take_waiting()) return {event, false};
     }
-    return peek_any(block);
+    return spin_.peek(block);
   }
   // The task was handled by other means (a stop-all): what was seen of it is void.
   void forget(pid_t tid);
@@ -39,6 +43,7 @@ class WaitQueue {
   size_t ask(pid_t tid);
   void settle(size_t found, size_t tasks);
 
+  Spin spin_;
   std::deque<WaitEvent> waiting_;
   size_t served_ = 0;
   size_t interval_ = 8;

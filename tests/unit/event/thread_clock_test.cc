@@ -7,80 +7,83 @@ namespace {
 
 TEST(ThreadClock, StandsStillWhileTheThreadIsHeld) {
   ThreadClock clock(1000);
-  clock.stopped(1500, 0);
+  EXPECT_EQ(clock.stopped(1500), 500u);
+  clock.ran(500);
   EXPECT_EQ(clock.time(), 500u);
   EXPECT_EQ(clock.stopped_at(), 1500u);
   clock.resumed(9000);
-  clock.stopped(9100, 0);
+  EXPECT_EQ(clock.stopped(9100), 100u);
+  clock.ran(100);
   EXPECT_EQ(clock.time(), 600u);
 }
 
-TEST(ThreadClock, TakesTheTracersShareFromEachRun) {
+TEST(ThreadClock, ARunOfWhichNothingIsLeftHasTakenSomething) {
   ThreadClock clock;
-  clock.stopped(5'020, 5'000);
-  clock.resumed(7'000);
-  clock.stopped(12'030, 5'000);
-  EXPECT_EQ(clock.time(), 50u);
-}
-
-TEST(ThreadClock, AThousandHaltsWithinACallAreNoneOfItsTime) {
-  ThreadClock clock;
-  uint64_t now = 0;
-  for (int i = 0; i < 1000; ++i) {
-    clock.stopped(now += 5'020, 5'000);
-    clock.resumed(now += 3'000);
-  }
-  EXPECT_EQ(clock.time(), 20'000u);
-}
-
-TEST(ThreadClock, ARunThatTookLessThanTheShareHasTakenSomething) {
-  ThreadClock clock;
-  clock.stopped(4'000, 5'000);
+  clock.stopped(4'000);
+  clock.ran(0);
   EXPECT_EQ(clock.time(), 1u);
   clock.resumed(5'000);
-  clock.stopped(5'000, 0);
+  clock.halted(5'000);
   EXPECT_EQ(clock.time(), 2u);
 }
 
 TEST(ThreadClock, OfSeveralStopsInOneHaltTheFirstCounts) {
   ThreadClock clock;
-  clock.stopped(100, 0);
-  clock.stopped(900, 0);
+  clock.halted(100);
+  EXPECT_EQ(clock.stopped(900), std::nullopt);
+  clock.halted(950);
   EXPECT_EQ(clock.time(), 100u);
   EXPECT_EQ(clock.stopped_at(), 100u);
   clock.resumed(1000);
   clock.resumed(5000);
-  clock.stopped(1100, 0);
+  clock.halted(1100);
   EXPECT_EQ(clock.time(), 200u);
 }
 
-TEST(ThreadClock, TellsHowLongTheThreadHasRun) {
-  ThreadClock clock(100);
-  EXPECT_EQ(clock.ran(350), 250u);
-  clock.stopped(400, 0);
-  EXPECT_EQ(clock.ran(500), 0u) << "it is held";
+TEST(StopCosts, AreWhatWasMeasuredWhileStopsTakeLonger) {
+  StopCosts costs({5000, 800, 3000});
+  for (int i = 0; i < 2000; ++i) costs.seen(5001);
+  EXPECT_EQ(costs.low(), 5000u);
+  EXPECT_EQ(costs.own(5020, std::nullopt), 20u);
+  EXPECT_EQ(costs.own(4000, std::nullopt), 0u);
 }
 
-TEST(StopShare, IsWhatWasMeasuredWhileStopsTakeLonger) {
-  StopShare share(5000);
-  for (int i = 0; i < 2000; ++i) share.seen(5001);
-  EXPECT_EQ(share.low(), 5000u);
+TEST(StopCosts, AreNoMoreThanAThreadTookAMomentAgo) {
+  StopCosts costs({5000, 800, 3000});
+  costs.seen(3000);
+  EXPECT_EQ(costs.low(), 3000u);
+  for (unsigned i = 0; i < StopCosts::kWindow - 1; ++i) costs.seen(9000);
+  EXPECT_EQ(costs.low(), 3000u);
+  for (unsigned i = 0; i < StopCosts::kWindow; ++i) costs.seen(9000);
+  EXPECT_EQ(costs.low(), 5000u) << "that was long ago";
 }
 
-TEST(StopShare, IsNoMoreThanAThreadTookAMomentAgo) {
-  StopShare share(5000);
-  share.seen(3000);
-  EXPECT_EQ(share.low(), 3000u);
-  for (unsigned i = 0; i < StopShare::kWindow - 1; ++i) share.seen(9000);
-  EXPECT_EQ(share.low(), 3000u);
-  for (unsigned i = 0; i < StopShare::kWindow; ++i) share.seen(9000);
-  EXPECT_EQ(share.low(), 5000u) << "that was long ago";
+TEST(StopCosts, AreNothingWhereNothingWasMeasured) {
+  StopCosts costs;
+  costs.seen(3000);
+  EXPECT_EQ(costs.low(), 0u);
+  EXPECT_EQ(costs.own(2000, std::nullopt), 2000u);
 }
 
-TEST(StopShare, IsNothingWhereNothingWasMeasured) {
-  StopShare share;
-  share.seen(3000);
-  EXPECT_EQ(share.low(), 0u);
+TEST(StopCosts, OfALateStopTheSchedulersAccountTellsTheWakeUps) {
+  StopCosts costs({5000, 800, 3000});
+  EXPECT_FALSE(costs.doubtful(5900));
+  EXPECT_TRUE(costs.doubtful(40'000));
+  EXPECT_EQ(costs.own(90'000, StopCosts::Account{3'020, 1}), 20u);
+  EXPECT_EQ(costs.own(25'000, StopCosts::Account{3'020, 1}), 20u);
+  EXPECT_EQ(costs.own(125'000, StopCosts::Account{103'000, 1}), 100'000u);
+}
+
+TEST(StopCosts, OfAThreadThatSleptTheUsualWakeUpIsTaken) {
+  StopCosts costs({5000, 800, 3000});
+  EXPECT_EQ(costs.own(1'005'000, StopCosts::Account{4'000, 2}), 1'000'000u) << "none is known yet";
+  for (int i = 0; i < 200; ++i) costs.own(i % 2 == 0 ? 29'000 : 37'000, StopCosts::Account{3'000, 1});
+  EXPECT_NEAR(static_cast<double>(costs.own(1'033'000, StopCosts::Account{4'000, 2})), 1'000'000.0, 5'000.0);
+}
+
+TEST(StopCosts, AnAccountOfMoreThanHasPassedIsNone) {
+  StopCosts costs({5000, 800, 3000});
+  EXPECT_EQ(costs.own(5'100, StopCosts::Account{9'000, 1}), 100u);
 }
 
 }  // namespace

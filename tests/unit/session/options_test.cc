@@ -78,6 +78,7 @@ std::string canonical(const Options& options) {
   all.add("utf8", options.text.render.utf8, false);
   all.add("max_line", options.text.render.max_line, size_t{4096});
   all.add("on_full", static_cast<int>(options.on_full), 0);
+  all.add("cpu", static_cast<int>(options.cpu), 0);
   all.add("follow", options.follow, false);
   all.add("syscalls", options.syscalls, false);
   all.add("explain", options.explain, false);
@@ -172,6 +173,8 @@ const std::vector<Row>& rows() {
       {"--max-line=100 cmd", "max_line=100"},
       {"--on-full=drop cmd", "on_full=1"},
       {"--on-full block cmd", ""},
+      {"--cpu=any cmd", "cpu=1"},
+      {"--cpu follow cmd", ""},
       {"-o out cmd", "output=out"},
       {"-o - cmd", "output=-"},
       {"--output=|cat --append cmd", "output=|cat append=true"},
@@ -317,6 +320,7 @@ TEST(Options, MistakesAreNamedWithAHint) {
       {"-a 1001 cmd", "from 0 to 1000"},
       {"-n 99999999999999999999 cmd", "-n 99999999999999999999"},
       {"--on-full=wait cmd", "block or drop is expected"},
+      {"--cpu=1 cmd", "follow or any is expected"},
       {"--slower=5 cmd", "a duration is expected"},
       {"--slower=fast cmd", "a duration is expected"},
       {"--color=maybe cmd", "auto, always or never"},

@@ -130,6 +130,15 @@ TEST(Status, EveryFieldThatIsNeededIsRead) {
   EXPECT_EQ(status->caught, 0x180000010u);
 }
 
+TEST(Stat, TellsTheProcessorWhateverTheNameHolds) {
+  EXPECT_EQ(parse_last_processor("7 (a) b) 39) R 1 7 7 0 -1 4194304 1 0 0 0 1 2 3 4 20 0 1 0 55 1000 90 "
+                                 "18446744073709551615 1 2 3 4 5 0 0 0 0 0 0 0 17 5 0 0 0 0 0\n"),
+            5);
+  EXPECT_EQ(parse_last_processor("7 (a) R 1 7"), std::nullopt);
+  EXPECT_EQ(parse_last_processor(""), std::nullopt);
+  EXPECT_TRUE(last_processor(getpid(), gettid()));
+}
+
 TEST(Status, OnlyAProcessWithoutMemoryThatIsNotDeadIsAKernelThread) {
   struct Row {
     const char* text;

@@ -1,0 +1,36 @@
+// How long a task has been on a processor: the scheduler's own account, which knows what a tracer cannot see
+// from outside, namely when a task that was resumed really began to run, and when it stopped.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "rtrace/base/unique_fd.h"
+
+namespace rtrace::tracee {
+
+struct RunTimes {
+  uint64_t ran = 0;     // ns on a processor; exact while the task is stopped
+  uint64_t slices = 0;  // how often it was put on one
+  bool operator==(const RunTimes&) const = default;
+};
+
+// proc(5), /proc/pid/schedstat: "ran waited slices".
+std::optional<RunTimes> parse_run_times(std::string_view text);
+
+// Of one task. The file is opened at the first question and kept.
+class RunTimesFile {
+ public:
+  // nullopt where the kernel has no such file (CONFIG_SCHED_INFO), or it cannot be opened, or the task is
+  // gone.
+  std::optional<RunTimes> read(pid_t pid, pid_t tid);
+
+ private:
+  UniqueFd fd_;
+  bool refused_ = false;
+};
+
+}  // namespace rtrace::tracee

@@ -1,0 +1,40 @@
+#include "rtrace/event/thread_clock.h"
+
+namespace rtrace::event {
+namespace {
+
+// Towards the median: up and down by the same step.
+uint64_t nearer(uint64_t estimate, uint64_t seen) {
+  if (estimate == 0) return seen;
+  const uint64_t step = estimate / 32 + 1;
+  return seen > estimate ? std::min(estimate + step, seen)
+                         : std::max(estimate - std::min(estimate, step), seen);
+}
+
+uint64_t less(uint64_t from, uint64_t what) {
+  return from - std::min(from, what);
+}
+
+}  // namespace
+
+void StopCosts::seen(uint64_t passed) {
+  if (++stops_ == kWindow) {
+    before_ = least_;
+    least_ = ~uint64_t{0};
+    stops_ = 0;
+  }
+  least_ = std::min(least_, passed);
+}
+
+uint64_t StopCosts::own(uint64_t passed, std::optional<Account> account) {
+  if (!account || account->ran > passed) return less(passed, low());
+  if (account->slices <= 1) {
+    // Neither did it sleep, nor did another take its place: what it was not running it was being woken, or
+    // we.
+    wake_up_ = nearer(wake_up_, passed - account->ran);
+    return less(account->ran, measured_.ran);
+  }
+  return less(passed, wake_up_ != 0 ? wake_up_ + measured_.ran : low());
+}
+
+}  // namespace rtrace::event

@@ -1,0 +1,40 @@
+#include "rtrace/tracee/run_times.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+
+#include "rtrace/base/error.h"
+
+namespace rtrace::tracee {
+
+std::optional<RunTimes> parse_run_times(std::string_view text) {
+  std::array<uint64_t, 3> numbers{};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (uint64_t& number : numbers) {
+    while (at != end && *at == ' ') ++at;
+    const auto parsed = std::from_chars(at, end, number);
+    if (parsed.ec != std::errc()) return std::nullopt;
+    at = parsed.ptr;
+  }
+  return RunTimes{numbers[0], numbers[2]};
+}
+
+std::optional<RunTimes> RunTimesFile::read(pid_t pid, pid_t tid) {
+  if (refused_) return std::nullopt;
+  if (!fd_)
+    fd_.reset(::open(fmt::format("/proc/{}/task/{}/schedstat", pid, tid).c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 96> text{};
+  const ssize_t size = fd_ ? ::pread(fd_.get(), text.data(), text.size(), 0) : -1;
+  refused_ = size <= 0;
+  if (refused_) {
+    fd_.reset();
+    return std::nullopt;
+  }
+  return parse_run_times({text.data(), static_cast<size_t>(size)});
+}
+
+}  // namespace rtrace::tracee

@@ -118,5 +118,5 @@ def rows():
                  "is far above that, the machine is not quiet and the figures are its scheduler's."),
         Row("attach-ready", "from the start of rtrace until all is armed in a process that runs", "ms", (
             Side("one probe", arming(UNUSED)), Side("35 000 probes in libLLVM", arming(("-x", "@" + LLVM)))),
-            base="one probe"),
+            base="one probe", rounds=2),
     ]

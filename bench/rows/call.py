@@ -14,7 +14,7 @@ def calls(context, tracer):
 def traced(tracer, function, options, cores=1):
     def measure(context):
         return context.ns_per_call(tracer(context, *options), function, calls(context, tracer),
-                                   context.one_core if cores == 1 else context.two_cores())
+                                   context.one_core if cores == 1 else context.two_cores(), proof=tracers.shows)
     return measure
 
 

@@ -8,10 +8,10 @@ UNTRACED = "untraced"
 
 def rows():
     def traced(tracer):
-        # Where each call is stopped, a hundredth as many take long enough.
+        # Where each call is stopped, few of them take long enough.
         def measure(context):
             slow = tracer is tracers.ltrace
-            calls = (2000 if slow else 200000) if context.quick else (20000 if slow else 2000000)
+            calls = (2000 if slow else 200000) if context.quick else (8000 if slow else 2000000)
             return context.ns_per_call(tracer(context, "-x", "work_unused") if tracer else [], "getppid", calls,
                                        context.one_core)
         return measure

@@ -8,7 +8,7 @@ def traced(tracer, threads, cores):
     def measure(context):
         calls = call.calls(context, tracer)
         return context.ns_per_call(tracer(context, "-e", "work_two"), "two", calls // threads,
-                                   context.one_core if cores == 1 else context.two_cores(), threads)
+                                   context.one_core if cores == 1 else context.two_cores(), threads, tracers.shows)
     return measure
 
 

@@ -1,6 +1,7 @@
 """What is to be had inside the process: the floor of trampolines, and the peers that work so. A side of rtrace's own
 stands here as soon as it has that mechanism."""
 import os
+import re
 import shutil
 
 from runner import process
@@ -12,11 +13,19 @@ HISTOGRAM = ("uprobe:{0}:work_two {{ @begun[tid] = nsecs; }} "
              "uretprobe:{0}:work_two /@begun[tid]/ {{ @took = hist(nsecs - @begun[tid]); delete(@begun[tid]); }}")
 
 
+def recorded(context, calls):
+    """By uftrace, whose record of an entry or an exit takes 16 bytes."""
+    folder = os.path.join(context.scratch, "uftrace")
+    size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name.endswith(".dat"))
+    if size < 2 * 16 * calls:
+        raise process.Failure("its data are %d bytes for %d calls" % (size, calls))
+
+
 def uftrace(function):
     def measure(context):
         shutil.rmtree(os.path.join(context.scratch, "uftrace"), ignore_errors=True)
         return context.ns_per_call(memory.uftrace(context), function, 20000 if context.quick else 200000,
-                                   context.one_core)
+                                   context.one_core, proof=recorded)
     return measure
 
 
@@ -28,6 +37,10 @@ def bpftrace(context):
         ran = process.run([context.peer("bpftrace"), "-o", context.output(), "-e",
                            HISTOGRAM.format(tracers.library(context)), "-c",
                            "%s two %d" % (context.target("caller"), calls)], context.one_core)
+        with open(context.output()) as file:
+            seen = sum(int(number) for number in re.findall(r"^[\[(].* (\d+) \|", file.read(), re.M))
+        if seen != calls:
+            raise process.Failure("its histogram shows %d of %d calls" % (seen, calls))
         return context.caller_time(ran)
 
     return (run(many) - run(few)) / (many - few)

@@ -44,12 +44,14 @@ class Context:
         answer = json.loads(done.stdout)
         return answer["cpu_ns" if self.clock == "cpu" else "ns"]
 
-    def ns_per_call(self, tracer, function, calls, cores, threads=1):
+    def ns_per_call(self, tracer, function, calls, cores, threads=1, proof=None):
         """What a call of targets/caller costs under a tracer's command line ([]: untraced), from the beginning of the
         calls until the tracer has gone: what it has put off until then counts. The costs of attaching, of ending and of
-        what else there is once go away by the difference to a run of a tenth of the calls."""
+        what else there is once go away by the difference to a run of a tenth of the calls. `proof` is asked, with their number, whether the tracer has seen them."""
         few, many = self.caller_run(tracer, function, calls // 10, cores, threads), self.caller_run(
             tracer, function, calls, cores, threads)
+        if proof:
+            proof(self, calls * threads)
         return (many - few) / ((calls - calls // 10) * threads)
 
     def caller_run(self, tracer, function, calls, cores, threads):

@@ -29,7 +29,8 @@ def pinned(words, cores):
 
 
 def environment():
-    env = dict(os.environ, LC_ALL="C", COLUMNS="80", NO_COLOR="1")
+    # Nobody's own prototypes and start-up files.
+    env = dict(os.environ, LC_ALL="C", COLUMNS="80", NO_COLOR="1", HOME="/nonexistent", XDG_CONFIG_HOME="/nonexistent")
     env.pop("DEBUGINFOD_URLS", None)
     return env
 

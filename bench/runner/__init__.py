@@ -1,0 +1,1 @@
+"""What runs the rows of ../rows and writes down what they gave."""

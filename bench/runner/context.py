@@ -1,0 +1,65 @@
+"""What a side may ask for: the programs, the cores, how long to measure, and by which clock."""
+import json
+import os
+import re
+import shutil
+
+from . import process
+from .row import NotAvailable
+
+
+class Context:
+    def __init__(self, options, scratch):
+        self.build, self.scratch = os.path.abspath(options.build), scratch
+        self.quick, self.long, self.clock = options.quick, options.long, options.clock
+        self.rtrace = os.path.join(self.build, "src", "rtrace")
+        cores = sorted(os.sched_getaffinity(0))
+        # The last one: the first is where most interrupts go.
+        self.one_core = [cores[-1]]
+        self.all_cores = cores
+
+    def two_cores(self):
+        if len(self.all_cores) < 2:
+            raise NotAvailable("there is one core only")
+        return [self.all_cores[0], self.all_cores[-1]]
+
+    def target(self, name):
+        return os.path.join(self.build, "bench", "bin", name)
+
+    def source(self, *path):
+        return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *path)
+
+    def output(self):
+        """A file for a trace, the same each time."""
+        return os.path.join(self.scratch, "trace")
+
+    def peer(self, name):
+        if shutil.which(name) is None:
+            raise NotAvailable("%s is not installed" % name)
+        return name
+
+    def floor(self, name, *arguments, cores=None):
+        """What a floor program says: nanoseconds of one unit."""
+        done = process.run([self.target("floor_" + name), *arguments], cores or self.one_core)
+        answer = json.loads(done.stdout)
+        return answer["cpu_ns" if self.clock == "cpu" else "ns"]
+
+    def ns_per_call(self, tracer, function, calls, cores, threads=1, proof=None):
+        """What a call of targets/caller costs under a tracer's command line ([]: untraced), from the beginning of the
+        calls until the tracer has gone: what it has put off until then counts. The costs of attaching, of ending and of
+        what else there is once go away by the difference to a run of a tenth of the calls. `proof` is asked, with their number, whether the tracer has seen them."""
+        few, many = self.caller_run(tracer, function, calls // 10, cores, threads), self.caller_run(
+            tracer, function, calls, cores, threads)
+        if proof:
+            proof(self, calls * threads)
+        return (many - few) / ((calls - calls // 10) * threads)
+
+    def caller_run(self, tracer, function, calls, cores, threads):
+        words = [*tracer, self.target("caller"), function, str(calls), str(threads)]
+        return self.caller_time(process.run(words, cores))
+
+    def caller_time(self, ran):
+        """From the beginning of caller's calls to the end of all."""
+        if self.clock == "cpu":
+            return ran.cpu
+        return ran.ended - int(re.search(r"^begin (\d+)$", ran.stdout, re.M).group(1))

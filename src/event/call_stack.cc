@@ -54,12 +54,16 @@ size_t CallStack::IdentityHash::operator()(const FrameIdentity& identity) const 
 }
 
 CallerWords CallerWords::of(std::span<const std::byte> above) {
-  constexpr size_t kPart = kBytes / std::tuple_size_v<decltype(parts)>;
+  constexpr size_t kParts = std::tuple_size_v<decltype(parts)>, kPart = kBytes / kParts;
   CallerWords words;
-  for (size_t at = 0; at + sizeof(uint64_t) <= std::min(above.size(), kBytes); at += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::memcpy(&word, above.data() + at, sizeof word);
-    words.parts[at / kPart] = mixed(words.parts[at / kPart], word);
+  const size_t size = std::min(above.size(), kBytes) / sizeof(uint64_t) * sizeof(uint64_t);
+  // All parts side by side: each is a chain of multiplications that wait for one another.
+  for (size_t in_part = 0; in_part < std::min(size, kPart); in_part += sizeof(uint64_t)) {
+    for (size_t part = 0; part < kParts && part * kPart + in_part < size; ++part) {
+      uint64_t word = 0;
+      std::memcpy(&word, above.data() + part * kPart + in_part, sizeof word);
+      words.parts[part] = mixed(words.parts[part], word);
+    }
   }
   return words;
 }

@@ -223,12 +223,15 @@ bool Engine::finish_copy(Task& task, Image& image) {
 
 // The one change of the thread that a hit makes. Until then our death leaves the SIGTRAP to the handler in
 // the process; where none stands it would kill, so that the stop is consumed first.
-void Engine::commit(Task& task, Image& image, const arch::Regs& regs) {
+void Engine::commit(Task& task, Image& image, const arch::Regs& before, const arch::Regs& regs) {
   if (task.process->silent || !image.survival().stands()) {
     (void)tracee::consume(task.id.tid, tracee::Block::no);
     queue_.forget(task.id.tid);
   }
-  (void)tracee::set_registers(task.id.tid, regs);
+  if (arch::equal_but_pc(before, regs))
+    (void)tracee::set_pc(task.id.tid, regs.pc());
+  else
+    (void)tracee::set_registers(task.id.tid, regs);
   moment::enter(Moment::registers_written);
 }
 
@@ -271,7 +274,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   // The object that holds the site may have been the one that went.
   arch::Regs next = regs;
   if (const mech::BreakpointSite* still = image->space().find(address)) image->space().pass(*still, next);
-  commit(task, *image, next);
+  commit(task, *image, regs, next);
   if (!(replayed && finish_copy(task, *image))) go_on(task, 0);
   if (observed) calls_.report(task);
 }

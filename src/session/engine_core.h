@@ -42,7 +42,7 @@ class Engine {
   template <typename End>
   void ended(Task& task, End end);
   void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
-  void commit(Task& task, Image& image, const arch::Regs& regs);
+  void commit(Task& task, Image& image, const arch::Regs& before, const arch::Regs& regs);
   bool finish_copy(Task& task, Image& image);
   void deliver(Task& task, int signal);
   bool leave_copy(Task& task, Image& image, arch::Regs& regs, int signal);

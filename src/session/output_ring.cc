@@ -17,6 +17,7 @@ constexpr unsigned kChannelShift = 30;
 constexpr FrameHeader kLengthMask = (FrameHeader{1} << kChannelShift) - 1;
 constexpr size_t kBatch = 128 << 10;
 constexpr size_t kResumeRoom = 1 << 20;
+constexpr uint64_t kKept = 1 << 20;  // of an empty ring
 // After a wake-up the reader waits this long for more, so that a busy trace costs it few system calls and the
 // engine no more than a wake-up each time.
 constexpr timespec kGather{0, 5'000'000};
@@ -24,7 +25,7 @@ constexpr timespec kRetry{0, 1'000'000};
 constexpr int kPatience = 1000;  // retries without progress: a second
 
 void copy_out(const OutputRing& ring, uint64_t position, void* out, size_t size) {
-  const size_t at = position % OutputRing::kCapacity;
+  const size_t at = ring.place_of(position);
   const size_t first = std::min<size_t>(size, OutputRing::kCapacity - at);
   std::memcpy(out, ring.bytes + at, first);
   std::memcpy(static_cast<char*>(out) + first, ring.bytes, size - first);
@@ -36,10 +37,16 @@ RingWriter::RingWriter(OutputRing& ring, int event_fd, OnFull on_full)
     : ring_(ring), event_fd_(event_fd), on_full_(on_full) {}
 
 void RingWriter::copy_in(uint64_t position, const void* data, size_t size) {
-  const size_t at = position % OutputRing::kCapacity;
+  const size_t at = ring_.place_of(position);
   const size_t first = std::min<size_t>(size, OutputRing::kCapacity - at);
   std::memcpy(ring_.bytes + at, data, first);
   std::memcpy(ring_.bytes, static_cast<const char*>(data) + first, size - first);
+}
+
+// The reader looks at the origin only behind a head that it has not seen yet, and there is none.
+void RingWriter::begin_anew(uint64_t head) {
+  if (head - ring_.origin.load(std::memory_order_relaxed) >= kKept)
+    ring_.origin.store(head, std::memory_order_relaxed);
 }
 
 void RingWriter::wake_reader() {
@@ -74,7 +81,9 @@ void RingWriter::put(Channel channel, std::string_view bytes) {
   }
   const uint64_t size = sizeof(FrameHeader) + bytes.size();
   const uint64_t head = ring_.head.load(std::memory_order_relaxed);
-  const bool room = head + size - ring_.tail.load(std::memory_order_acquire) <= OutputRing::kCapacity;
+  const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
+  if (head == tail) begin_anew(head);
+  const bool room = head + size - tail <= OutputRing::kCapacity;
   const bool output = channel == Channel::output;
   if ((output && losing_) || (!room && !wait_for_room(size))) {
     losing_ |= output;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 
 #include "rtrace/base/error.h"
 
@@ -87,6 +88,11 @@ std::optional<arch::Regs> registers(pid_t tid) {
 
 Alive set_registers(pid_t tid, const arch::Regs& regs) {
   return request(PTRACE_SETREGS, tid, nullptr, const_cast<user_regs_struct*>(&regs.raw));
+}
+
+Alive set_pc(pid_t tid, VirtAddr pc) {
+  return request(PTRACE_POKEUSER, tid, reinterpret_cast<void*>(offsetof(user, regs.rip)),
+                 as_pointer(pc.value));
 }
 
 Alive resume(pid_t tid, int signal) {

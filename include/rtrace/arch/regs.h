@@ -24,6 +24,9 @@ struct Regs {
   uint64_t syscall_argument(unsigned index) const;
 };
 
+// Whether they differ in nothing but the program counter.
+bool equal_but_pc(const Regs& one, const Regs& other);
+
 inline constexpr unsigned kIntegerArguments = 6;
 inline constexpr uint8_t kInt3 = 0xcc;
 inline constexpr uint64_t kRedZone = 128;

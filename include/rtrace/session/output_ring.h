@@ -19,13 +19,20 @@ enum class Channel : uint8_t { output, notice, ready };
 
 struct OutputRing {
   static constexpr uint64_t kCapacity = uint64_t{64} << 20;
-  std::atomic<uint64_t> head;          // bytes ever written
-  std::atomic<uint64_t> tail;          // bytes ever taken
+  std::atomic<uint64_t> head;  // bytes ever written
+  std::atomic<uint64_t> tail;  // bytes ever taken
+  // The byte of the stream that lies at the beginning of `bytes`: moved up only while the ring is empty, so
+  // that a trace that is read in time stays in a few pages.
+  std::atomic<uint64_t> origin;
   std::atomic<uint32_t> reader_waits;  // the reader sleeps until it is woken through the event fd
   std::atomic<uint32_t> leaving;       // the user asked to end: nobody waits for room any more
   std::atomic<uint32_t> reader_gone;   // nobody reads any more (EPIPE, ENOSPC): writing is pointless
   std::atomic<uint64_t> lost_calls;    // at the end: those that were dropped without a line that says so
   char bytes[kCapacity];
+
+  size_t place_of(uint64_t position) const {
+    return (position - origin.load(std::memory_order_relaxed)) % kCapacity;
+  }
 };
 
 // What happens when the reader does not keep up.
@@ -60,6 +67,7 @@ class RingWriter : public sink::Output {
   bool wait_for_room(uint64_t size);
   void copy_in(uint64_t position, const void* data, size_t size);
   void wake_reader();
+  void begin_anew(uint64_t head);
 
   OutputRing& ring_;
   int event_fd_;

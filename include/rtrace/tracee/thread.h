@@ -29,6 +29,8 @@ Alive interrupt(pid_t tid);
 
 // The following need the task in a ptrace-stop.
 std::optional<arch::Regs> registers(pid_t tid);
+// The program counter alone: cheaper, where nothing else has changed (PTRACE_POKEUSER).
+Alive set_pc(pid_t tid, VirtAddr pc);
 Alive set_registers(pid_t tid, const arch::Regs& regs);
 Alive resume(pid_t tid, int signal = 0);
 Alive resume_to_syscall(pid_t tid, int signal = 0);

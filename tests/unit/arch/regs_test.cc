@@ -38,5 +38,13 @@ TEST(RegsDeathTest, SeventhArgumentIsNotInARegister) {
   EXPECT_DEATH(numbered().syscall_argument(6), "CHECK");
 }
 
+TEST(Regs, AreEqualButForTheProgramCounter) {
+  Regs one, other;
+  one.raw.rip = 1, other.raw.rip = 2;
+  EXPECT_TRUE(equal_but_pc(one, other));
+  other.raw.rsp = 8;
+  EXPECT_FALSE(equal_but_pc(one, other));
+}
+
 }  // namespace
 }  // namespace rtrace::arch

@@ -65,6 +65,23 @@ TEST_F(OutputRingTest, ChannelsKeepTheOrderInWhichTheyWereWritten) {
                                  Pair(Channel::ready, "\n"), Pair(Channel::output, "c()\n")));
 }
 
+TEST_F(OutputRingTest, ATraceThatIsReadInTimeStaysInAFewPages) {
+  RingWriter writer(ring(), event.get(), OnFull::block);
+  size_t bytes = 0;
+  RingReader reader(ring(), event.get(), [&](Channel, std::string_view batch) {
+    bytes += batch.size();
+    return true;
+  });
+  const std::string frame(300'000, 'f');
+  for (int i = 0; i < 300; ++i) {
+    writer.write(frame);
+    serve(reader);
+  }
+  EXPECT_EQ(bytes, 300 * frame.size());
+  const std::string_view rest(ring().bytes + 4 * kMiB, OutputRing::kCapacity - 4 * kMiB);
+  EXPECT_EQ(rest.find_first_not_of('\0'), std::string_view::npos);
+}
+
 TEST_F(OutputRingTest, FramesOfOneChannelInARowGoOutTogether) {
   RingWriter writer(ring(), event.get(), OnFull::block);
   size_t writes = 0, bytes = 0;

@@ -110,14 +110,16 @@ class PrologueCheck {
     auto insn = decode(copied(), here());
     if (!insn || insn->kind != Insn::Kind::branch || condition(copied()) != condition(original_at(at)))
       return said("is another branch", at);
-    if (insn->target != in_copy(*original.target)) return said("leads elsewhere", at);
+    VirtAddr target = in_copy(*original.target);
+    if (!rel32(target, here() + 6)) return compare_loop(original, at);
+    if (insn->target != target) return said("leads elsewhere", at);
     offset_ += insn->length;
     return expect_continuation(at + original.length, at);
   }
 
   std::string compare_loop(const Insn& original, VirtAddr at) {
     auto insn = decode(copied(), here());
-    if (!insn || insn->kind != Insn::Kind::loop || condition(copied()) != condition(original_at(at)))
+    if (!insn || !insn->target || condition(copied()) != condition(original_at(at)))
       return said("is another loop", at);
     offset_ += insn->length;
     if (std::string differs = expect_jump(at + original.length, at); !differs.empty()) return differs;
@@ -139,7 +141,7 @@ class PrologueCheck {
       offset_ += 8;
     }
     if (pushed != (at + original.length).value) return said("pushes another return address", at);
-    if (original.target) return expect_jump(*original.target, at);
+    if (original.target) return expect_jump_to(*original.target, at);
     auto insn = decode(copied(), here());
     std::string wanted = text(original_at(at), at, original), got = text(copied(), here(), *insn);
     wanted.replace(wanted.find("call"), 4, "jmp");
@@ -155,12 +157,13 @@ class PrologueCheck {
     return next < prologue_.at + prologue_.covered ? "" : expect_jump(next, at);
   }
 
-  std::string expect_jump(VirtAddr target, VirtAddr at) {
+  std::string expect_jump(VirtAddr target, VirtAddr at) { return expect_jump_to(in_copy(target), at); }
+
+  std::string expect_jump_to(VirtAddr target, VirtAddr at) {
     auto insn = decode(copied(), here());
     if (!insn) return said("is cut short", at);
     offset_ += insn->length;
-    if (insn->kind == Insn::Kind::jump)
-      return insn->target == in_copy(target) ? "" : said("jumps elsewhere", at);
+    if (insn->kind == Insn::Kind::jump) return insn->target == target ? "" : said("jumps elsewhere", at);
     uint64_t literal = 0;
     if (insn->kind != Insn::Kind::jump_indirect || insn->rip_reference != here())
       return said("does not jump", at);

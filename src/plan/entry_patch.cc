@@ -38,7 +38,7 @@ class Examination {
  private:
   uint64_t room_at(ElfAddr address) const;
   uint64_t size_of(const elf::Symbol& function) const;
-  bool forbids(const arch::Reference& candidate, const EntryPatch& entry) const;
+  std::optional<arch::Refused> forbidden_by(const arch::Reference& candidate, const EntryPatch& entry) const;
   std::span<const std::byte> code_between(ElfAddr begin, VirtAddr place) const {
     return file_.bytes_at(begin, in_file(place) - begin + arch::kMaxInsn);
   }
@@ -78,15 +78,29 @@ EntryAnswer Examination::prologue_of(const elf::Symbol& function) const {
   return patch;
 }
 
-bool Examination::forbids(const arch::Reference& candidate, const EntryPatch& entry) const {
+std::string_view why_forbidden(const arch::Reference& candidate, const EntryPatch& entry,
+                               arch::Origin origin) {
+  if (origin == arch::Origin::elsewhere) return "other code leads to inside the jump";
+  return in_file(candidate.target) <= entry.at ? "a loop to its beginning"
+                                               : "its code leads to inside the jump";
+}
+
+std::optional<arch::Refused> Examination::forbidden_by(const arch::Reference& candidate,
+                                                       const EntryPatch& entry) const {
   ElfAddr place = in_file(candidate.place);
   bool own = ElfRange{entry.function, entry.function + entry.size}.contains(place);
+  auto origin = own ? arch::Origin::same_function : arch::Origin::elsewhere;
   arch::CoveredEntry covered{as_mapped(entry.function),
                              {as_mapped(entry.at), as_mapped(entry.at + entry.covered)}};
-  auto origin = own ? arch::Origin::same_function : arch::Origin::elsewhere;
-  if (!arch::forbids(candidate, covered, origin)) return false;
+  if (!arch::forbids(candidate, covered, origin)) return std::nullopt;
   auto start = own ? entry.function : function_start(file_, place);
-  return !start || arch::is_reference(candidate, code_between(*start, candidate.place), as_mapped(*start));
+  // Where nothing says what the bytes are, they may be what they read as.
+  std::string_view why = start ? why_forbidden(candidate, entry, origin)
+                               : "bytes of no known function may lead to inside the jump";
+  if (start && !arch::is_reference(candidate, code_between(*start, candidate.place), as_mapped(*start)))
+    return std::nullopt;
+  return arch::Refused{fmt::format(
+      "{}: {} at {}", why, arch::disassemble(file_.bytes_at(place, arch::kMaxInsn), candidate.place), place)};
 }
 
 void Examination::check_branches(std::map<ElfAddr, EntryAnswer>& answers) const {
@@ -101,11 +115,8 @@ void Examination::check_branches(std::map<ElfAddr, EntryAnswer>& answers) const 
          arch::find_references(text, as_mapped(segment.memory.begin), targets)) {
       auto& answer = std::prev(answers.upper_bound(in_file(candidate.target)))->second;
       const auto* patch = std::get_if<EntryPatch>(&answer);
-      if (patch == nullptr || !forbids(candidate, *patch)) continue;
-      ElfAddr place = in_file(candidate.place);
-      answer = arch::Refused{
-          fmt::format("code leads to inside the jump: {} at {}",
-                      arch::disassemble(file_.bytes_at(place, arch::kMaxInsn), candidate.place), place)};
+      if (patch == nullptr) continue;
+      if (auto refused = forbidden_by(candidate, *patch)) answer = *refused;
     }
   }
 }

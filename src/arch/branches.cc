@@ -1,7 +1,6 @@
 #include "rtrace/arch/branches.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "rtrace/arch/insn.h"
@@ -9,58 +8,66 @@
 namespace rtrace::arch {
 namespace {
 
-// What a byte may be the opcode of.
-enum class Shape : uint8_t { none, short_jump, near_jump, near_call, two_byte, lea, xbegin };
-
-constexpr std::array<Shape, 256> kShapes = [] {
-  std::array<Shape, 256> shapes{};
-  for (size_t code = 0x70; code <= 0x7f; ++code) shapes[code] = Shape::short_jump;
-  for (size_t code = 0xe0; code <= 0xe3; ++code) shapes[code] = Shape::short_jump;  // loop, jrcxz
-  shapes[0xeb] = Shape::short_jump;
-  shapes[0xe9] = Shape::near_jump;
-  shapes[0xe8] = Shape::near_call;
-  shapes[0x0f] = Shape::two_byte;
-  shapes[0x8d] = Shape::lea;
-  shapes[0xc7] = Shape::xbegin;
-  return shapes;
-}();
-
-struct Reading {
+struct Opcode {
   Reference::Kind kind;
-  size_t displacement_at;
-  size_t size;
+  size_t length;
 };
 
-// How the bytes at `code` read.
-std::optional<Reading> read(const uint8_t* code) {
+// What ends directly before the four bytes of a displacement at `at`, if they are one.
+std::optional<Opcode> opcode_before(const uint8_t* bytes, size_t at) {
   using Kind = Reference::Kind;
-  switch (kShapes[code[0]]) {
-    case Shape::none:
-      return std::nullopt;
-    case Shape::short_jump:
-      return Reading{Kind::jump, 1, 1};
-    case Shape::near_jump:
-      return Reading{Kind::jump, 1, 4};
-    case Shape::near_call:
-      return Reading{Kind::call, 1, 4};
-    case Shape::two_byte:
-      return (code[1] & 0xf0) == 0x80 ? std::optional(Reading{Kind::jump, 2, 4}) : std::nullopt;
-    case Shape::lea:
-      return (code[1] & 0xc7) == 0x05 ? std::optional(Reading{Kind::address, 2, 4}) : std::nullopt;
-    case Shape::xbegin:
-      return code[1] == 0xf8 ? std::optional(Reading{Kind::jump, 2, 4}) : std::nullopt;
-  }
+  uint8_t last = bytes[at - 1];
+  if (last == 0xe8) return Opcode{Kind::call, 1};
+  if (last == 0xe9) return Opcode{Kind::jump, 1};
+  if (at < 2) return std::nullopt;
+  uint8_t first = bytes[at - 2];
+  if (first == 0x0f && (last & 0xf0) == 0x80) return Opcode{Kind::jump, 2};
+  if (first == 0x8d && (last & 0xc7) == 0x05) return Opcode{Kind::address, 2};  // lea disp32(%rip)
+  if (first == 0xc7 && last == 0xf8) return Opcode{Kind::jump, 2};              // xbegin
   return std::nullopt;
 }
 
-constexpr size_t kLongest = 6;
+// jcc, loop, jrcxz, jmp.
+bool is_short_jump(uint8_t code) {
+  return (code & 0xf0) == 0x70 || (code & 0xfc) == 0xe0 || code == 0xeb;
+}
 
-const Range* range_of(VirtAddr address, std::span<const Range> ranges) {
+bool in_one_of(std::span<const Range> ranges, VirtAddr address) {
   auto behind = std::upper_bound(ranges.begin(), ranges.end(), address,
                                  [](VirtAddr wanted, const Range& range) { return wanted < range.begin; });
-  if (behind == ranges.begin()) return nullptr;
-  const Range& range = *std::prev(behind);
-  return range.contains(address) ? &range : nullptr;
+  return behind != ranges.begin() && std::prev(behind)->contains(address);
+}
+
+// Whether the address that a displacement leads to is a target is asked first: hardly any is, and the answer
+// costs a load, an addition and a comparison.
+void find_long(std::span<const std::byte> text, VirtAddr begin, std::span<const Range> targets,
+               std::vector<Reference>& found) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+  VirtAddr lowest = targets.front().begin;
+  uint64_t width = targets.back().end - lowest;
+  for (size_t at = 1; at + sizeof(int32_t) <= text.size(); ++at) {
+    int32_t displacement;
+    std::memcpy(&displacement, bytes + at, sizeof displacement);
+    VirtAddr target = begin + at + sizeof displacement + static_cast<uint64_t>(int64_t{displacement});
+    if (target - lowest >= width) continue;
+    std::optional<Opcode> opcode = opcode_before(bytes, at);
+    if (opcode && in_one_of(targets, target))
+      found.push_back({begin + at - opcode->length, target, opcode->kind});
+  }
+}
+
+void find_short(std::span<const std::byte> text, VirtAddr begin, Range target,
+                std::vector<Reference>& found) {
+  constexpr uint64_t kReach = 128 + 2;
+  VirtAddr end = begin + text.size();
+  VirtAddr first = target.begin.value < kReach ? begin : std::max(begin, target.begin - kReach);
+  VirtAddr last = std::min(end, target.end + kReach);
+  for (VirtAddr place = first; place + 1 < last; place = place + 1) {
+    std::byte code = text[place - begin], displacement = text[place - begin + 1];
+    if (!is_short_jump(std::to_integer<uint8_t>(code))) continue;
+    VirtAddr to = place + 2 + static_cast<uint64_t>(int64_t{std::to_integer<int8_t>(displacement)});
+    if (target.contains(to)) found.push_back({place, to, Reference::Kind::jump});
+  }
 }
 
 }  // namespace
@@ -69,30 +76,10 @@ std::vector<Reference> find_references(std::span<const std::byte> text, VirtAddr
                                        std::span<const Range> targets) {
   std::vector<Reference> found;
   if (targets.empty()) return found;
-  Range all{targets.front().begin, targets.back().end};
-  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
-  auto look = [&](const uint8_t* code, size_t offset, size_t left) {
-    std::optional<Reading> reading = read(code);
-    if (!reading || reading->displacement_at + reading->size > left) return;
-    int64_t displacement = static_cast<int8_t>(code[1]);
-    if (reading->size == 4) {
-      int32_t wide;
-      std::memcpy(&wide, code + reading->displacement_at, sizeof wide);
-      displacement = wide;
-    }
-    VirtAddr next = begin + offset + reading->displacement_at + reading->size;
-    VirtAddr target = next + static_cast<uint64_t>(displacement);
-    if (all.contains(target) && range_of(target, targets) != nullptr)
-      found.push_back({begin + offset, target, reading->kind});
-  };
-  size_t offset = 0;
-  for (; offset + kLongest <= text.size(); ++offset)
-    if (kShapes[bytes[offset]] != Shape::none) look(bytes + offset, offset, kLongest);
-  for (; offset < text.size(); ++offset) {
-    std::array<uint8_t, kLongest> tail{};
-    std::memcpy(tail.data(), bytes + offset, text.size() - offset);
-    look(tail.data(), offset, text.size() - offset);
-  }
+  find_long(text, begin, targets, found);
+  for (const Range& target : targets) find_short(text, begin, target, found);
+  std::sort(found.begin(), found.end(),
+            [](const Reference& a, const Reference& b) { return a.place < b.place; });
   return found;
 }
 

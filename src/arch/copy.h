@@ -38,10 +38,10 @@ class Copy {
   };
   struct Entry {
     VirtAddr from;
-    size_t offset;
+    size_t offset = 0;
   };
   struct Fixup {
-    size_t displacement_at;
+    size_t displacement_at = 0;
     VirtAddr target;  // inside `moved_`
   };
 

@@ -27,8 +27,8 @@ struct Reference {
 };
 
 // Each place in `text`, which stands at `begin`, whose bytes read as an instruction that leads into one of
-// the `targets` (sorted, not overlapping). Candidates: not verified to be instructions. Costs about two
-// nanoseconds a byte however many targets there are, and misses none.
+// the `targets` (sorted, not overlapping), by place. Candidates: not verified to be instructions; none is
+// missed. Costs one to two nanoseconds a byte for one target, four to eight for thousands (m).
 std::vector<Reference> find_references(std::span<const std::byte> text, VirtAddr begin,
                                        std::span<const Range> targets);
 

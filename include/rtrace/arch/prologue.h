@@ -13,8 +13,8 @@
 namespace rtrace::arch {
 
 struct EntryCode {
-  // From `from` to where something else begins (the next symbol, the end of the text): what is behind these
-  // is not touched. The first kEntryWindow are enough.
+  // The program's own, without an int3 of ours, from `from` to where something else begins (the next symbol,
+  // the end of the text): what is behind these is not touched. The first kEntryWindow are enough.
   std::span<const std::byte> bytes;
   VirtAddr from;
   // Of the function, without the padding behind it. bytes.size() where it is not known.

@@ -26,7 +26,8 @@ struct EntryPatch {
 using EntryAnswer = std::variant<EntryPatch, arch::Refused>;
 
 // One answer for each of the functions. The object's text is searched once for branches into what would be
-// overwritten, so ask for many together (m: 25 ms for the 5500 of libcrypto, of which 6 are the search).
+// overwritten, so ask for many together (m: one function of libcrypto 3 ms, all 5363 of them 22 ms; one of
+// libLLVM, which has 100 MB of text, 180 ms).
 std::vector<EntryAnswer> examine_entries(const elf::ElfFile& file, std::span<const elf::Symbol> functions);
 
 }  // namespace rtrace::plan

@@ -198,7 +198,7 @@ TEST_F(LibcCode, EveryInstructionOfTheTextCanBeMovedOrIsRefusedWithItsText) {
 
 // Not only where functions begin: a prime step meets every kind of instruction, and the middle of many.
 TEST_F(LibcCode, PrologueFromAnywhereMeansTheSameOrIsRefused) {
-  constexpr size_t kStep = 37;
+  constexpr size_t kStep = 211;
   size_t moved = 0, refused = 0;
   for (auto text : libc_.text) {
     for (; text.size() > kEntryWindow + kStep; text = text.subspan(kStep)) {
@@ -214,8 +214,8 @@ TEST_F(LibcCode, PrologueFromAnywhereMeansTheSameOrIsRefused) {
       }
     }
   }
-  EXPECT_GT(moved, 20'000u);
-  EXPECT_GT(refused, 1'000u);
+  EXPECT_GT(moved, 5'000u);
+  EXPECT_GT(refused, 300u);
 }
 
 }  // namespace

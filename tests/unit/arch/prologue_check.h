@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 #include <string>
 
 #include "arch/code_text.h"
@@ -17,39 +20,50 @@ class PrologueCheck {
   PrologueCheck(const EntryCode& entry, const Prologue& prologue, VirtAddr to)
       : entry_(entry), prologue_(prologue), to_(to) {}
 
-  // What differs first; empty where nothing does.
+  // What differs first; empty where nothing does. A first walk finds where each instruction's copy stands,
+  // for the targets of the second.
   std::string run() {
-    VirtAddr end = prologue_.at + prologue_.covered;
-    for (VirtAddr at = prologue_.at; at < end;) {
+    if (std::string differs = walk(); !differs.empty()) return differs;
+    starts_known_ = true;
+    offset_ = 0;
+    return walk();
+  }
+
+ private:
+  std::string walk() {
+    bool reached = true;
+    for (VirtAddr at = prologue_.at; at < end();) {
       auto original = decode(original_at(at), at);
       if (!original) return said("undecodable", at);
-      bool reached = offset_of(at).has_value();
-      if (reached && *offset_of(at) != offset_) return said("is not where its resume point says", at);
-      if (std::string differs = reached ? compare(*original, at) : unreached(*original, at); !differs.empty())
-        return differs;
+      if (!starts_known_ && original->target && original->kind != Insn::Kind::call)
+        targets_.insert(*original->target);
+      reached = reached || targets_.contains(at);
+      std::string differs = reached ? visit(*original, at) : unreached(*original, at);
+      if (!differs.empty()) return differs;
+      reached = reached && falls_through(*original);
       at = at + original->length;
     }
     return offset_ == prologue_.copy.code.size() ? "" : said("ends the copy too early", prologue_.at);
   }
 
- private:
+  std::string visit(const Insn& original, VirtAddr at) {
+    starts_[at] = offset_;
+    ResumePoint wanted{static_cast<uint8_t>(offset_), at, 0};
+    const auto& points = prologue_.copy.points;
+    if (std::find(points.begin(), points.end(), wanted) == points.end())
+      return said("has no resume point", at);
+    return compare(original, at);
+  }
+
+  static bool falls_through(const Insn& insn) {
+    return insn.kind != Insn::Kind::jump && insn.kind != Insn::Kind::jump_indirect &&
+           insn.kind != Insn::Kind::ret && insn.kind != Insn::Kind::undefined;
+  }
+
+  VirtAddr end() const { return prologue_.at + prologue_.covered; }
   std::span<const std::byte> original_at(VirtAddr at) const { return entry_.bytes.subspan(at - entry_.from); }
   std::span<const std::byte> copied() const { return std::span(prologue_.copy.code).subspan(offset_); }
   VirtAddr here() const { return to_ + offset_; }
-
-  // Where the copy of the instruction at `at` begins. A boundary inside the copy of another one (a jump to
-  // `at`) comes before that, or stands behind a branch that comes before.
-  std::optional<size_t> offset_of(VirtAddr at) const {
-    std::optional<size_t> last;
-    for (const ResumePoint& point : prologue_.copy.points)
-      if (point.address == at && point.sp_adjust == 0) {
-        auto insn = decode(std::span(prologue_.copy.code).subspan(point.offset), to_ + point.offset);
-        bool jump_to_it = insn && insn->kind == Insn::Kind::jump && point.offset < offset_;
-        if (!jump_to_it && !last) last = point.offset;
-        if (point.offset == offset_) last = point.offset;
-      }
-    return last;
-  }
 
   std::string compare(const Insn& original, VirtAddr at) {
     switch (original.kind) {
@@ -74,16 +88,12 @@ class PrologueCheck {
 
   // What a jump in the program to `target` is in the copy.
   VirtAddr in_copy(VirtAddr target) const {
-    if (target < entry_.from || target >= prologue_.at + prologue_.covered) return target;
-    if (target <= prologue_.at) return to_;
-    for (const ResumePoint& point : prologue_.copy.points) {
-      auto insn = decode(std::span(prologue_.copy.code).subspan(point.offset), to_ + point.offset);
-      auto original = decode(original_at(target), target);
-      if (point.address != target || point.sp_adjust != 0 || !insn) continue;
-      if (insn->kind == Insn::Kind::jump && original->kind != Insn::Kind::jump) continue;
-      return to_ + point.offset;
-    }
-    return {};
+    if (target < entry_.from || target >= end()) return target;
+    auto start = starts_.find(std::max(target, prologue_.at));
+    return start != starts_.end() ? to_ + start->second : VirtAddr{};
+  }
+  bool leads_to(std::optional<VirtAddr> found, VirtAddr wanted) const {
+    return !starts_known_ || found == wanted;
   }
 
   // The text without the bytes; what is relative to rip as an address.
@@ -101,18 +111,16 @@ class PrologueCheck {
       return said("is another instruction", at);
     if (insn->rip_reference != original.rip_reference) return said("refers to another address", at);
     offset_ += insn->length;
-    bool ends = original.kind == Insn::Kind::ret || original.kind == Insn::Kind::jump_indirect ||
-                original.kind == Insn::Kind::undefined;
-    return ends ? "" : expect_continuation(at + original.length, at);
+    return falls_through(original) ? expect_continuation(at + original.length, at) : "";
   }
 
   std::string compare_branch(const Insn& original, VirtAddr at) {
     auto insn = decode(copied(), here());
     if (!insn || insn->kind != Insn::Kind::branch || condition(copied()) != condition(original_at(at)))
       return said("is another branch", at);
-    VirtAddr target = in_copy(*original.target);
-    if (!rel32(target, here() + 6)) return compare_loop(original, at);
-    if (insn->target != target) return said("leads elsewhere", at);
+    bool stays = entry_.from <= *original.target && *original.target < end();
+    if (!stays && !rel32(*original.target, here() + 6)) return compare_loop(original, at);
+    if (!leads_to(insn->target, in_copy(*original.target))) return said("leads elsewhere", at);
     offset_ += insn->length;
     return expect_continuation(at + original.length, at);
   }
@@ -154,7 +162,7 @@ class PrologueCheck {
 
   // The next instruction's copy follows, or a jump to it.
   std::string expect_continuation(VirtAddr next, VirtAddr at) {
-    return next < prologue_.at + prologue_.covered ? "" : expect_jump(next, at);
+    return next < end() ? "" : expect_jump(next, at);
   }
 
   std::string expect_jump(VirtAddr target, VirtAddr at) { return expect_jump_to(in_copy(target), at); }
@@ -163,7 +171,8 @@ class PrologueCheck {
     auto insn = decode(copied(), here());
     if (!insn) return said("is cut short", at);
     offset_ += insn->length;
-    if (insn->kind == Insn::Kind::jump) return insn->target == target ? "" : said("jumps elsewhere", at);
+    if (insn->kind == Insn::Kind::jump)
+      return leads_to(insn->target, target) ? "" : said("jumps elsewhere", at);
     uint64_t literal = 0;
     if (insn->kind != Insn::Kind::jump_indirect || insn->rip_reference != here())
       return said("does not jump", at);
@@ -175,8 +184,8 @@ class PrologueCheck {
   // What tells one conditional branch from another, rel8 or rel32, without prefixes.
   static std::string condition(std::span<const std::byte> bytes) {
     std::string line = disassemble(bytes, {});
-    line.erase(0, line.find("  ") + 2);
-    return line.substr(0, line.find(' '));
+    line.erase(line.rfind(' '));
+    return line.substr(line.rfind(' ') + 1);
   }
 
   std::string said(const char* what, VirtAddr at) const {
@@ -192,6 +201,9 @@ class PrologueCheck {
   const Prologue& prologue_;
   VirtAddr to_;
   size_t offset_ = 0;  // in the copy
+  std::map<VirtAddr, size_t> starts_;
+  std::set<VirtAddr> targets_;
+  bool starts_known_ = false;
 };
 
 inline std::string check_prologue(const EntryCode& entry, const Prologue& prologue, VirtAddr to) {

@@ -4,7 +4,6 @@
 #include "rtrace/arch/insn.h"
 
 namespace rtrace::plan {
-namespace {
 
 // .eh_frame first: its ranges are exact, and stripped objects have them too.
 std::optional<ElfAddr> function_start(const elf::ElfFile& file, ElfAddr address) {
@@ -15,8 +14,6 @@ std::optional<ElfAddr> function_start(const elf::ElfFile& file, ElfAddr address)
   if (auto function = file.function_at(address)) return function->address;
   return std::nullopt;
 }
-
-}  // namespace
 
 bool is_instruction_start(const elf::ElfFile& file, ElfAddr address) {
   auto start = function_start(file, address);

@@ -31,4 +31,7 @@ void plan_calls_into_libraries(const ProcessView& view, const ActiveRequest& act
 // change that one.
 bool is_instruction_start(const elf::ElfFile& file, ElfAddr address);
 
+// Where the function that contains the address begins; nullopt where nothing tells.
+std::optional<ElfAddr> function_start(const elf::ElfFile& file, ElfAddr address);
+
 }  // namespace rtrace::plan

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "arch/code_text.h"
+#include "arch/prologue_check.h"
 #include "rtrace/arch/relocate.h"
 
 namespace rtrace::arch {
@@ -193,6 +194,28 @@ TEST_F(LibcCode, EveryInstructionOfTheTextCanBeMovedOrIsRefusedWithItsText) {
   }
   EXPECT_GT(moved, 100'000u);
   EXPECT_LT(refused, moved / 100);
+}
+
+// Not only where functions begin: a prime step meets every kind of instruction, and the middle of many.
+TEST_F(LibcCode, PrologueFromAnywhereMeansTheSameOrIsRefused) {
+  constexpr size_t kStep = 211;
+  size_t moved = 0, refused = 0;
+  for (auto text : libc_.text) {
+    for (; text.size() > kEntryWindow + kStep; text = text.subspan(kStep)) {
+      EntryCode entry{text.first(kEntryWindow), {std::bit_cast<uint64_t>(text.data())}, kEntryWindow};
+      for (VirtAddr to : {entry.from + 0x10000000, VirtAddr{0x10000000}}) {
+        auto result = relocate_prologue(entry, to);
+        if (auto* prologue = std::get_if<Prologue>(&result)) {
+          ASSERT_EQ(check_prologue(entry, *prologue, to), "");
+          ++moved;
+        } else {
+          ++refused;
+        }
+      }
+    }
+  }
+  EXPECT_GT(moved, 5'000u);
+  EXPECT_GT(refused, 300u);
 }
 
 }  // namespace

@@ -1,0 +1,27 @@
+#include "rtrace/arch/jump.h"
+
+#include <cstring>
+
+namespace rtrace::arch {
+
+std::optional<int32_t> rel32(VirtAddr target, VirtAddr next) {
+  auto distance = static_cast<int64_t>(target - next);
+  auto narrow = static_cast<int32_t>(distance);
+  return narrow == distance ? std::optional(narrow) : std::nullopt;
+}
+
+std::optional<std::array<std::byte, kNearJump>> encode_jmp(VirtAddr from, VirtAddr to) {
+  std::optional<int32_t> displacement = rel32(to, from + kNearJump);
+  if (!displacement) return std::nullopt;
+  std::array<std::byte, kNearJump> code{std::byte{0xe9}};
+  std::memcpy(code.data() + 1, &*displacement, sizeof *displacement);
+  return code;
+}
+
+std::array<std::byte, kFarJump> encode_far_jmp(VirtAddr to) {
+  std::array<std::byte, kFarJump> code{std::byte{0xff}, std::byte{0x25}};
+  std::memcpy(code.data() + kFarJump - sizeof to.value, &to.value, sizeof to.value);
+  return code;
+}
+
+}  // namespace rtrace::arch

@@ -30,7 +30,8 @@ std::optional<int> CpuChoice::seen(int cpu, uint64_t now) {
 }
 
 CpuFollower::CpuFollower(Options::Cpu choice)
-    : wanted_(choice == Options::Cpu::follow && sched_getaffinity(0, sizeof allowed_, &allowed_) == 0) {}
+    : wanted_(choice == Options::Cpu::follow && sched_getaffinity(0, sizeof allowed_, &allowed_) == 0 &&
+              CPU_COUNT(&allowed_) > 1) {}
 
 std::optional<tracee::Spin::Tracee> CpuFollower::hit(pid_t pid, pid_t tid, uint64_t now) {
   using Tracee = tracee::Spin::Tracee;

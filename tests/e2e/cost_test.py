@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What a traced call costs rtrace's engine, counted and not timed: stops, ptrace requests, and other system calls.
 
-strace counts them on the engine. Two runs that differ in nothing but the number of calls are subtracted, so that what
+strace counts them on the engine, which sleeps between stops (--cpu=any): awake it asks as often as there is time. Two runs that differ in nothing but the number of calls are subtracted, so that what
 there is once goes away. The front end is halted meanwhile: how often it is woken for output is a matter of time.
 Where strace may not trace the engine, the test ends with status 77, "skipped", and says why.
 """
@@ -24,6 +24,8 @@ RESUMING = ("PTRACE_CONT", "PTRACE_SYSCALL", "PTRACE_SINGLESTEP", "PTRACE_LISTEN
 # registers, to write them, to resume the thread. The memory that is shown, and that tells frames apart, is read at once.
 STOPS, REQUESTS_A_STOP, READS = 2, 4, 1
 OTHERS = 0.02  # what comes once in a while: a ring's reader that is woken, a table that grows
+# Of a stop that is late, as each is under strace, the scheduler's account tells how late, where durations are shown.
+ACCOUNT, ACCOUNTS_A_STOP, DURATIONS = "pread64", 1, {"-c", "-ttT", "--json"}
 # An allocator's own; AddressSanitizer's gives out memory that was freed only after a long time, and asks for more.
 ALLOCATOR, GROWTH = ("mmap", "munmap", "madvise", "brk"), 0.2
 
@@ -63,7 +65,7 @@ def requests(function, options, calls):
     """Of the engine, while the target makes so many calls."""
     with tempfile.TemporaryDirectory() as folder, harness.Target([harness.target("repeats"), function]) as process:
         process.expect("pid ")
-        rtrace = harness.Attached(["-q", "-F", harness.CONF, *options], [process.pid])
+        rtrace = harness.Attached(["-q", "--cpu=any", "-F", harness.CONF, *options], [process.pid])
         strace = None
         try:
             strace = Strace(engine_of(rtrace.process.pid), folder)
@@ -106,6 +108,8 @@ class Cost(unittest.TestCase):
         self.assertLessEqual(waits + sum(traces.values()), STOPS * REQUESTS_A_STOP + OTHERS, seen)
         self.assertLessEqual(reads, READS + OTHERS, seen)
         self.assertLessEqual(sum(others.pop(name, 0) for name in ALLOCATOR), GROWTH, seen)
+        if DURATIONS & set(options):
+            self.assertLessEqual(others.pop(ACCOUNT, 0), STOPS * ACCOUNTS_A_STOP + OTHERS, seen)
         self.assertLessEqual(sum(others.values()), OTHERS, seen)
 
     def test_of_an_entry_in_a_library(self):

@@ -134,7 +134,7 @@ size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
   if (a.size() > b.size()) std::swap(a, b);
   if (b.size() - a.size() > limit) return limit + 1;
   // On the stack for all names but those of templates.
-  std::array<size_t, 128> small;
+  std::array<size_t, 128> small{};
   std::vector<size_t> large(a.size() < small.size() ? 0 : a.size() + 1);
   const std::span<size_t> row =
       large.empty() ? std::span(small).first(a.size() + 1) : std::span<size_t>(large);

@@ -1,12 +1,12 @@
 #include "rtrace/arch/insn.h"
 
-#include <capstone/capstone.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
+#include "capstone_x86.h"
 #include "encoding.h"
 #include "rtrace/base/error.h"
 
@@ -33,19 +33,14 @@ class Disassembler {
   }
 
  private:
-  Disassembler() {
-    cs_err status = cs_open(CS_ARCH_X86, CS_MODE_64, &handle_);
-    CHECK(status == CS_ERR_OK, "cs_open: {}", cs_strerror(status));
-    insn_ = cs_malloc(handle_);
-    CHECK(insn_ != nullptr);
-  }
+  Disassembler() : handle_(open_capstone()), insn_(cs_malloc(handle_)) { CHECK(insn_ != nullptr); }
   ~Disassembler() {
     cs_free(insn_, 1);
     cs_close(&handle_);
   }
 
-  csh handle_ = 0;
-  cs_insn* insn_ = nullptr;
+  csh handle_;
+  cs_insn* insn_;
 };
 
 template <typename T>

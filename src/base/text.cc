@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <iterator>
 #include <numeric>
+#include <span>
 #include <utility>
 
 // libstdc++'s demangler that hands out its text piece by piece (libsupc++, cp-demangle.c). 0 is success.
@@ -130,7 +133,11 @@ std::optional<uint64_t> parse_duration(std::string_view word) {
 size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
   if (a.size() > b.size()) std::swap(a, b);
   if (b.size() - a.size() > limit) return limit + 1;
-  std::vector<size_t> row(a.size() + 1);
+  // On the stack for all names but those of templates.
+  std::array<size_t, 128> small{};
+  std::vector<size_t> large(a.size() < small.size() ? 0 : a.size() + 1);
+  const std::span<size_t> row =
+      large.empty() ? std::span(small).first(a.size() + 1) : std::span<size_t>(large);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t j = 1; j <= b.size(); ++j) {
     size_t diagonal = std::exchange(row[0], j);
@@ -148,17 +155,65 @@ size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
 
 namespace {
 
-size_t shared_words(std::string_view a, std::string_view b) {
-  auto words = split(b, '_');
-  size_t count = 0;
-  for (std::string_view word : split(a, '_')) {
-    auto found = std::find(words.begin(), words.end(), word);
-    if (word.empty() || found == words.end()) continue;
-    words.erase(found);
-    ++count;
+// What all the names of a process are compared with: nearly all of them are told apart without an allocation
+// and without a distance.
+class NearTo {
+ public:
+  explicit NearTo(std::string_view name)
+      : name_(name), words_(split(name, '_')), limit_(std::max<size_t>(2, name.size() / 3)) {}
+
+  // How far off a candidate is; nullopt where it is not near.
+  std::optional<size_t> score(std::string_view candidate) const {
+    size_t distance = limit_ + 1;
+    if (may_be_within_limit(candidate)) distance = edit_distance(name_, candidate, limit_);
+    // Two words in common are what it takes without that.
+    if (distance > limit_ && words_.size() < 2) return std::nullopt;
+    const size_t words = shared_words(candidate);
+    if (distance > limit_ && (words <= 1 || words * 2 < words_.size())) return std::nullopt;
+    return distance + 2 * (words_.size() - std::min(words, words_.size()));
   }
-  return count;
-}
+
+ private:
+  // A letter, by its low bits, that the other name has not takes at least one edit.
+  static uint64_t letters(std::string_view text) {
+    uint64_t set = 0;
+    for (char c : text) set |= uint64_t{1} << (static_cast<unsigned char>(c) % 64);
+    return set;
+  }
+
+  bool may_be_within_limit(std::string_view candidate) const {
+    const size_t longer = std::max(name_.size(), candidate.size());
+    if (longer - std::min(name_.size(), candidate.size()) > limit_) return false;
+    const uint64_t theirs = letters(candidate);
+    return static_cast<size_t>(std::popcount(letters_ & ~theirs)) <= limit_ &&
+           static_cast<size_t>(std::popcount(theirs & ~letters_)) <= limit_;
+  }
+
+  // Each word counts as often as both have it.
+  size_t shared_words(std::string_view candidate) const {
+    size_t count = 0;
+    uint64_t used = 0;
+    const size_t words = std::min<size_t>(words_.size(), 64);
+    for (bool more = true; more;) {
+      const size_t end = candidate.find('_');
+      const std::string_view word = candidate.substr(0, end);
+      more = end != std::string_view::npos;
+      candidate.remove_prefix(more ? end + 1 : 0);
+      for (size_t i = 0; i < words && !word.empty(); ++i) {
+        if ((used >> i & 1) != 0 || words_[i] != word) continue;
+        used |= uint64_t{1} << i;
+        ++count;
+        break;
+      }
+    }
+    return count;
+  }
+
+  std::string_view name_;
+  std::vector<std::string_view> words_;
+  size_t limit_;
+  uint64_t letters_ = letters(name_);
+};
 
 }  // namespace
 
@@ -168,16 +223,11 @@ std::vector<std::string> nearest_names(std::string_view name, const std::vector<
     size_t distance;
     const std::string* name;
   };
-  const size_t total_words = split(name, '_').size();
+  const NearTo near(name);
   std::vector<Scored> scored;
-  for (const std::string& candidate : candidates) {
-    if (candidate == name) continue;
-    size_t limit = std::max<size_t>(2, name.size() / 3);
-    size_t distance = edit_distance(name, candidate, limit);
-    size_t words = shared_words(name, candidate);
-    bool near = distance <= limit || (words > 1 && words * 2 >= total_words);
-    if (near) scored.push_back({distance + 2 * (total_words - std::min(words, total_words)), &candidate});
-  }
+  for (const std::string& candidate : candidates)
+    if (const auto distance = near.score(candidate); distance && candidate != name)
+      scored.push_back({*distance, &candidate});
   std::sort(scored.begin(), scored.end(), [](const Scored& a, const Scored& b) {
     return std::pair(a.distance, *a.name) < std::pair(b.distance, *b.name);
   });

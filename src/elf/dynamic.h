@@ -70,6 +70,9 @@ class DynamicSymbols {
   // Indexes of the defined symbols of that name, all versions, through .gnu.hash or DT_HASH.
   std::vector<uint64_t> lookup(std::string_view name) const;
 
+  // Whether a symbol of that name, defined or not, may be in the table; false is certain.
+  bool has_name(std::string_view name) const;
+
   // How many symbols there are. No tag says so: it is what .dynsym's header or the hash tables tell; without
   // either (or with a .gnu.hash that exports nothing) the largest index that a relocation uses, `at_least`.
   uint64_t count(uint64_t at_least) const;

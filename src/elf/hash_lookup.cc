@@ -82,6 +82,15 @@ std::vector<uint64_t> DynamicSymbols::lookup_sysv(std::string_view name) const {
   return result;
 }
 
+// .gnu.hash leaves out what comes first in the table, the undefined symbols among it (binutils,
+// bfd/elflink.c, elf_gnu_hash_process_symidx).
+bool DynamicSymbols::has_name(std::string_view name) const {
+  if (gnu_.buckets.size() == 0) return true;
+  for (uint64_t index = 1; index < gnu_.first; ++index)
+    if (const auto symbol = symbols_.at(index); symbol && this->name(*symbol) == name) return true;
+  return !lookup(name).empty();
+}
+
 // Chains lie in the order of their buckets, so the chain of the largest start ends the table.
 uint64_t DynamicSymbols::count_gnu() const {
   uint64_t last = 0;

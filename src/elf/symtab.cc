@@ -75,13 +75,11 @@ void Symtab::functions(const Image& object, std::vector<Symbol>& out) const {
   }
 }
 
-// Where in the string table `name` stands, followed by what `accept` takes. Some of these are tails of longer
-// names, which the linker shares; a symbol means one exactly if its st_name is that offset.
-template <typename Accept>
-std::vector<uint32_t> Symtab::name_offsets(std::string_view name, Accept accept) const {
-  std::vector<uint32_t> offsets;
+// Where the string table has the bytes of `name`.
+const std::vector<uint32_t>& Symtab::places_of(std::string_view name) const {
+  if (last_.name == name) return last_.offsets;
+  last_ = {std::string(name), {}};
   std::string_view text = names_.text();
-  if (name.empty()) return offsets;
   const char* at = text.data();
   const char* end = text.data() + text.size();
   while (at < end) {
@@ -89,13 +87,25 @@ std::vector<uint32_t> Symtab::name_offsets(std::string_view name, Accept accept)
     if (at == nullptr) break;
     auto offset = static_cast<uint64_t>(at - text.data());
     if (offset > UINT32_MAX) break;  // st_name has 32 bits
+    last_.offsets.push_back(static_cast<uint32_t>(offset));
+    ++at;
+  }
+  return last_.offsets;
+}
+
+// Where in the string table `name` stands, followed by what `accept` takes. Some of these are tails of longer
+// names, which the linker shares; a symbol means one exactly if its st_name is that offset.
+template <typename Accept>
+std::vector<uint32_t> Symtab::name_offsets(std::string_view name, Accept accept) const {
+  std::vector<uint32_t> offsets;
+  if (name.empty()) return offsets;
+  std::string_view text = names_.text();
+  for (const uint32_t offset : places_of(name)) {
     // What follows, to its end or as far as suffixes go: looking further in each place would take a hostile
     // table quadratic time.
     constexpr size_t kLongestSuffix = 256;
-    std::string_view rest = text.substr(static_cast<size_t>(offset) + name.size(), kLongestSuffix);
-    if (!rest.empty() && accept(rest.substr(0, rest.find('\0'))))
-      offsets.push_back(static_cast<uint32_t>(offset));
-    ++at;
+    std::string_view rest = text.substr(offset + name.size(), kLongestSuffix);
+    if (!rest.empty() && accept(rest.substr(0, rest.find('\0')))) offsets.push_back(offset);
   }
   return offsets;
 }

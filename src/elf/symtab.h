@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bytes.h"
@@ -31,12 +32,19 @@ class Symtab {
   Symbol make(const Elf64_Sym& symbol) const;
   template <typename Accept>
   std::vector<uint32_t> name_offsets(std::string_view name, Accept accept) const;
+  const std::vector<uint32_t>& places_of(std::string_view name) const;
   template <typename Take>
   void symbols_named(const std::vector<uint32_t>& offsets, Take take) const;
 
   Table<Elf64_Sym> symbols_;
   StringTable names_;
   Symbol::Table origin_;
+  // Of the last name that was looked for: functions and clones of one are asked for in turn.
+  struct Places {
+    std::string name;
+    std::vector<uint32_t> offsets;
+  };
+  mutable Places last_;
 };
 
 // STT_FUNC or STT_GNU_IFUNC, defined, in executable memory.

@@ -139,21 +139,36 @@ class NoMatch {
   // What others import from the object says what its interface is, so those names come first.
   std::string nearest_functions(const Filter::Rule& rule) const {
     std::string core = core_of(rule.symbol);
-    std::vector<std::string> imported;
+    std::vector<std::string> nearest = nearest_imports(core);
     std::vector<std::string> defined;
-    for (const LoadedObject* object : matching_) {
-      for (const LoadedObject& other : objects_) {
-        if (other.id == object->id) continue;
-        for (std::string& name : imported_from(other, *object)) imported.push_back(std::move(name));
-      }
+    for (const LoadedObject* object : matching_)
       for (const elf::Symbol& symbol : object->file->functions())
         if (!is_cold_part(symbol.name)) defined.emplace_back(symbol.name.substr(0, symbol.name.find('@')));
-    }
-    std::vector<std::string> nearest = nearest_names(core, imported, kNearest);
     for (std::string& name : nearest_names(core, defined, 2 * kNearest))
       if (nearest.size() < kNearest && std::find(nearest.begin(), nearest.end(), name) == nearest.end())
         nearest.push_back(std::move(name));
     return nearest.empty() ? std::string() : "nearest names: " + listed(nearest, kNearest);
+  }
+
+  // Of names that are imported at all few are near, so that few are looked up.
+  std::vector<std::string> nearest_imports(const std::string& core) const {
+    std::vector<std::string> imported;
+    for (const LoadedObject& object : objects_)
+      for (const auto& import : object.file->imports()) imported.emplace_back(import.name);
+    std::vector<std::string> nearest = nearest_names(core, imported, imported.size());
+    std::vector<std::string> found;
+    for (size_t i = 0; i < nearest.size() && found.size() < kNearest; ++i)
+      if (is_imported(nearest[i])) found.push_back(std::move(nearest[i]));
+    return found;
+  }
+
+  bool is_imported(const std::string& name) const {
+    return std::any_of(matching_.begin(), matching_.end(), [&](const LoadedObject* object) {
+      return object->file->find_exported(name) &&
+             std::any_of(objects_.begin(), objects_.end(), [&](const LoadedObject& other) {
+               return other.id != object->id && imports(other, name);
+             });
+    });
   }
 
   std::string importers(const std::string& name) const {

@@ -1,15 +1,21 @@
 #include "rtrace/proto/catalogue.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <system_error>
 #include <utility>
+#include <variant>
 
+#include "deferred_conf.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/text.h"
+#include "rtrace/base/unique_fd.h"
 
 namespace rtrace::proto {
 namespace {
@@ -21,12 +27,13 @@ using FileRef = std::shared_ptr<const ParsedFile>;
 constexpr size_t kMaxFile = size_t{16} << 20;
 
 std::string read_whole(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw Error::from_errno(errno, "cannot read prototypes from {}", path);
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) throw Error::from_errno(errno, "cannot read prototypes from {}", path);
   std::string text;
   char chunk[16384];
-  while (stream.read(chunk, sizeof chunk) || stream.gcount() > 0) {
-    text.append(chunk, static_cast<size_t>(stream.gcount()));
+  ssize_t got = 0;
+  while ((got = read(fd.get(), chunk, sizeof chunk)) > 0) {
+    text.append(chunk, static_cast<size_t>(got));
     if (text.size() > kMaxFile)
       throw Error::make("{} is larger than {} bytes, expected a prototype file", path, kMaxFile);
   }
@@ -98,10 +105,23 @@ struct Catalogue::Impl {
     std::string path;
     bool is_folder = false;
     bool serves_all = false;  // of a folder: its files apply to every object, those named for it first
+    // How its files in ltrace's language are read: whole when an object is first asked for, or not before a
+    // function is asked for that they seem to name, or entry by entry.
+    enum class Reading : uint8_t { whole, when_named, by_entry } reading = Reading::whole;
+    // What was found for an object. The same few are asked for again and again.
+    std::map<std::string, std::vector<std::string>, std::less<>> candidates{};
+  };
+
+  struct Unparsed {
+    explicit Unparsed(std::string read) : text(std::move(read)), index(text) {}
+    const std::string text;
+    const ConfIndex index;
   };
 
   std::vector<Source> explicit_sources, folders, fallbacks;
   std::map<std::string, FileRef, std::less<>> files;  // by path; nullptr while it is being read
+  std::map<std::string, std::shared_ptr<DeferredConf>, std::less<>> deferred_files;
+  std::map<std::string, std::unique_ptr<Unparsed>, std::less<>> unparsed;
 
   FileRef load(const std::string& path, Diagnostics& diagnostics) {
     auto [entry, is_new] = files.emplace(path, nullptr);
@@ -118,8 +138,38 @@ struct Catalogue::Impl {
     return files[path] = parsed;
   }
 
-  // A file that imports itself, over however many corners, gets nothing the second time.
-  FileRef load_import(const std::string& from, std::string_view name, Diagnostics& diagnostics) {
+  std::shared_ptr<DeferredConf> load_deferred(const std::string& path, Diagnostics& diagnostics) {
+    if (auto known = deferred_files.find(path); known != deferred_files.end()) return known->second;
+    std::string text;
+    try {
+      text = read_whole(path);
+    } catch (const Error& error) {
+      diagnostics.push_back(error.what());
+    }
+    auto import = [this, path](std::string_view name, Diagnostics& found_out) -> DeferredConf::Import {
+      const std::string other = path_of_import(path, name);
+      if (other.empty()) return {};
+      if (is_deferrable(other)) return load_deferred(other, found_out);
+      return load(other, found_out);
+    };
+    return deferred_files[path] = std::make_shared<DeferredConf>(std::move(text), path, import);
+  }
+
+  // ltrace's own file takes a millisecond, and knows hardly anything that the shipped ones do not.
+  bool may_name(const std::string& path, std::string_view function) {
+    if (files.contains(path)) return true;
+    auto& file = unparsed[path];
+    try {
+      if (file == nullptr) file = std::make_unique<Unparsed>(read_whole(path));
+    } catch (const Error&) {
+      return true;  // to be said when it is loaded
+    }
+    return !file->index.imports().empty() || !file->index.find(ConfItem::Kind::prototype, function).empty();
+  }
+
+  static bool is_deferrable(const std::string& path) { return !path.ends_with(".toml"); }
+
+  std::string path_of_import(const std::string& from, std::string_view name) const {
     std::vector<fs::path> places = {fs::path(from).parent_path()};
     for (const Source& source : explicit_sources)
       if (source.is_folder) places.push_back(source.path);
@@ -127,14 +177,20 @@ struct Catalogue::Impl {
     for (const fs::path& place : places) {
       for (const char* suffix : {".toml", ".conf", ""}) {
         fs::path path = place / (std::string(name) + suffix);
-        if (is_file(path)) return load(path, diagnostics);
+        if (is_file(path)) return path;
       }
     }
-    return nullptr;
+    return {};
+  }
+
+  // A file that imports itself, over however many corners, gets nothing the second time.
+  FileRef load_import(const std::string& from, std::string_view name, Diagnostics& diagnostics) {
+    const std::string path = path_of_import(from, name);
+    return path.empty() ? nullptr : load(path, diagnostics);
   }
 
   // The files of a folder that may speak for the object, the most specific first.
-  std::vector<std::string> candidates(const Source& source, const std::vector<std::string>& names) const {
+  static std::vector<std::string> candidates(const Source& source, const std::vector<std::string>& names) {
     std::vector<std::string> paths;
     for (const std::string& name : names) {
       for (const char* suffix : {".toml", ".conf"}) {
@@ -148,21 +204,33 @@ struct Catalogue::Impl {
     return paths;
   }
 
-  std::shared_ptr<const Prototype> find_in(const Source& source, std::string_view function,
+  static const std::vector<std::string>& known_candidates(Source& source,
+                                                          const std::vector<std::string>& names) {
+    auto [known, fresh] = source.candidates.try_emplace(names.empty() ? std::string() : names.front());
+    if (fresh)
+      known->second = source.is_folder ? candidates(source, names) : std::vector<std::string>{source.path};
+    return known->second;
+  }
+
+  std::shared_ptr<const Prototype> find_in(Source& source, std::string_view function,
                                            const std::vector<std::string>& names, Diagnostics& diagnostics) {
-    std::vector<std::string> paths =
-        source.is_folder ? candidates(source, names) : std::vector<std::string>{source.path};
-    for (const std::string& path : paths) {
-      FileRef file = load(path, diagnostics);
-      if (file == nullptr || !serves(*file, names)) continue;
-      if (auto prototype = look_up(*file, function)) return prototype;
+    for (const std::string& path : known_candidates(source, names)) {
+      std::shared_ptr<const Prototype> prototype;
+      const bool deferrable = is_deferrable(path);
+      if (deferrable && source.reading == Source::Reading::by_entry) {
+        prototype = load_deferred(path, diagnostics)->function(function, diagnostics);
+      } else if (!deferrable || source.reading != Source::Reading::when_named || may_name(path, function)) {
+        FileRef file = load(path, diagnostics);
+        if (file != nullptr && serves(*file, names)) prototype = look_up(*file, function);
+      }
+      if (prototype) return prototype;
     }
     return nullptr;
   }
 
-  std::shared_ptr<const Prototype> find_in(const std::vector<Source>& sources, std::string_view function,
+  std::shared_ptr<const Prototype> find_in(std::vector<Source>& sources, std::string_view function,
                                            const std::vector<std::string>& names, Diagnostics& diagnostics) {
-    for (const Source& source : sources)
+    for (Source& source : sources)
       if (auto prototype = find_in(source, function, names, diagnostics)) return prototype;
     return nullptr;
   }
@@ -192,10 +260,17 @@ void Catalogue::add_folder(const std::string& path) {
   if (is_file(path)) impl_->folders.push_back({path, false, true});
 }
 
+void Catalogue::add_shipped(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    impl_->folders.push_back({path, true, false, Impl::Source::Reading::by_entry});
+}
+
 void Catalogue::add_fallback(const std::string& path) {
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) impl_->fallbacks.push_back({path, true, false});
-  if (is_file(path)) impl_->fallbacks.push_back({path, false, true});
+  constexpr auto kReading = Impl::Source::Reading::when_named;
+  if (fs::is_directory(path, ignored)) impl_->fallbacks.push_back({path, true, false, kReading});
+  if (is_file(path)) impl_->fallbacks.push_back({path, false, true, kReading});
 }
 
 std::shared_ptr<const Prototype> Catalogue::find(std::string_view function, std::string_view object,

@@ -7,6 +7,16 @@
 
 namespace rtrace::proto {
 
+constexpr bool is_word_start(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+constexpr bool is_word(char c) {
+  return is_word_start(c) || (c >= '0' && c <= '9');
+}
+constexpr bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v' || c == '\n';
+}
+
 struct Token {
   enum class Kind : uint8_t { end, word, number, text, mark };
   Kind kind = Kind::end;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -246,6 +247,8 @@ std::string FrontEnd::tables() const {
 bool FrontEnd::finish_output() {
   reader_->stop();
   uint64_t seen = ~uint64_t{0};
+  constexpr long kLongestPause = 2'000'000;
+  timespec pause{0, 20'000};  // at first: nearly always there is little left
   for (uint64_t since = now(); !reader_->finished();) {
     const uint64_t tail = shared_->output.tail;
     if (tail != seen) since = now();
@@ -258,8 +261,8 @@ bool FrontEnd::finish_output() {
       writer_.detach();
       return false;
     }
-    const timespec pause{0, 2'000'000};
     nanosleep(&pause, nullptr);
+    pause.tv_nsec = std::min(2 * pause.tv_nsec, kLongestPause);
   }
   writer_.join();
   if (const uint64_t lost = shared_->output.lost_calls; lost > 0 && output_.error_number() == 0)

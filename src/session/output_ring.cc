@@ -31,6 +31,14 @@ void copy_out(const OutputRing& ring, uint64_t position, void* out, size_t size)
   std::memcpy(static_cast<char*>(out) + first, ring.bytes, size - first);
 }
 
+// While more is waited for nobody shall wait for us: stop() writes there, and the engine, for what it has
+// found taken already.
+void gather(int event_fd) {
+  pollfd event{event_fd, POLLIN, 0};
+  uint64_t count = 0;
+  if (ppoll(&event, 1, &kGather, nullptr) > 0) (void)!::read(event_fd, &count, sizeof count);
+}
+
 }  // namespace
 
 RingWriter::RingWriter(OutputRing& ring, int event_fd, OnFull on_full)
@@ -168,7 +176,7 @@ void RingReader::run() {
   for (;;) {
     const bool stopping = stopping_;
     if (drain()) {
-      if (!stopping) nanosleep(&kGather, nullptr);
+      if (!stopping) gather(event_fd_);
       continue;
     }
     if (stopping) {

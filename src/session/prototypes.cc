@@ -43,7 +43,7 @@ Prototypes::Prototypes(const Options& options, Reporter& reporter) : options_(op
   else if (!home.empty())
     catalogue_.add_folder(home + "/.config/rtrace");
   if (!home.empty()) catalogue_.add_folder(home + "/.ltrace.conf");
-  catalogue_.add_folder(shipped_configuration());
+  catalogue_.add_shipped(shipped_configuration());
   // ltrace's own: one file for everything until 0.7.3, one for each library since 0.7.91.
   catalogue_.add_fallback("/etc/ltrace.conf");
   catalogue_.add_fallback("/usr/share/ltrace");

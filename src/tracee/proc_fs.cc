@@ -24,11 +24,11 @@ bool parse_int(std::string_view word, T& out, int base) {
 }
 
 std::string_view next_word(std::string_view& line) {
-  size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
-  line.remove_prefix(begin);
-  size_t end = std::min(line.find_first_of(" \t"), line.size());
-  std::string_view word = line.substr(0, end);
-  line.remove_prefix(end);
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  const auto* begin = std::find_if_not(line.begin(), line.end(), is_blank);
+  const auto* end = std::find_if(begin, line.end(), is_blank);
+  const std::string_view word(begin, static_cast<size_t>(end - begin));
+  line = std::string_view(end, static_cast<size_t>(line.end() - end));
   return word;
 }
 

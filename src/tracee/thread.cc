@@ -5,11 +5,13 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 
 #include "rtrace/base/error.h"
@@ -33,6 +35,37 @@ Alive request(__ptrace_request what, pid_t tid, void* address, void* data) {
         static_cast<int>(what), tid, errno);
   return Alive::gone;
 }
+
+// waitid(2) knows no time limit, but each stop raises SIGCHLD for its tracer, which sigtimedwait(2) takes
+// while it is blocked.
+class ChildSignal {
+ public:
+  ChildSignal() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGCHLD);
+    sigset_t before;
+    pthread_sigmask(SIG_BLOCK, &set_, &before);
+    awaited_ = sigismember(&before, SIGCHLD) == 1;
+  }
+  ~ChildSignal() {
+    // Whoever had blocked it waits for it, and may have been meant.
+    if (awaited_ && taken_) kill(getpid(), SIGCHLD);
+    if (!awaited_) pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
+  }
+  ChildSignal(const ChildSignal&) = delete;
+  ChildSignal& operator=(const ChildSignal&) = delete;
+
+  // Returns at the latest when it is worth a look whatever the signal says: where it is ignored, or another
+  // thread takes it, there is none.
+  void wait() {
+    constexpr timespec kLongest{0, 100'000};
+    if (sigtimedwait(&set_, nullptr, &kLongest) == SIGCHLD) taken_ = true;
+  }
+
+ private:
+  sigset_t set_{};
+  bool awaited_ = false, taken_ = false;
+};
 
 std::optional<WaitEvent> wait_for(idtype_t type, pid_t tid, int flags, bool* no_children = nullptr) {
   siginfo_t info{};
@@ -186,18 +219,13 @@ std::optional<WaitEvent> consume(pid_t tid, Block block) {
 }
 
 std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {
-  timespec start{};
-  clock_gettime(CLOCK_MONOTONIC, &start);
-  for (unsigned round = 0;; ++round) {
+  if (auto event = consume(tid, Block::no)) return event;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  ChildSignal stops;
+  for (;;) {
     if (auto event = consume(tid, Block::no)) return event;
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t passed = (now.tv_sec - start.tv_sec) * 1'000'000'000 + (now.tv_nsec - start.tv_nsec);
-    if (passed > int64_t{milliseconds} * 1'000'000) return std::nullopt;
-    // A stop usually comes within microseconds; yielding lets it happen on this core. Later the wait is for
-    // something slow.
-    const timespec pause{0, round < 20 ? 1'000 : 100'000};
-    nanosleep(&pause, nullptr);
+    if (std::chrono::steady_clock::now() > end) return std::nullopt;
+    stops.wait();
   }
 }
 

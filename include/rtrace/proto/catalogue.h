@@ -27,7 +27,9 @@ class Catalogue {
   // (`python3.conf`), read when that object is first asked for; or a single file that serves every object
   // (~/.ltrace.conf). What was added earlier wins. A path that does not exist is no error.
   void add_folder(const std::string& path);
-  // The same, ranked behind all of those (/etc/ltrace.conf, /usr/share/ltrace).
+  // The same, for a folder whose files have no mistakes: only what is asked for is parsed.
+  void add_shipped(const std::string& path);
+  // As add_folder(), ranked last (/etc/ltrace.conf, /usr/share/ltrace), parsed once it may be of use.
   void add_fallback(const std::string& path);
 
   // The prototype of a function, by the precedence of spec 3.1; `object` is the callee's SONAME or basename,

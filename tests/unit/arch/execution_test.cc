@@ -1,5 +1,6 @@
 // Each shape runs at its original place and in its copies, from the same registers, flags, data and stack,
 // and has to leave the same.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 #include "rtrace/proto/toml_writer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 #include "rtrace/session/options.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 

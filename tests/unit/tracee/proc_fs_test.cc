@@ -1,6 +1,7 @@
 #include "rtrace/tracee/proc_fs.h"
 
 #include <elf.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tracee/child.h"

@@ -1,5 +1,6 @@
 #include "rtrace/tracee/stop.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/ptrace.h>
 

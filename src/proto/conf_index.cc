@@ -1,0 +1,113 @@
+#include "conf_index.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "lexer.h"
+
+namespace rtrace::proto {
+namespace {
+
+using Kind = ConfItem::Kind;
+
+uint32_t hash_of(std::string_view name) {
+  return static_cast<uint32_t>(std::hash<std::string_view>{}(name));
+}
+
+// What is left of a line.
+class Rest {
+ public:
+  explicit Rest(std::string_view text) : text_(text) { skip_blanks(); }
+
+  char front() const { return text_.empty() ? '\0' : text_.front(); }
+
+  // Empty where no word stands there.
+  std::string_view word() {
+    if (!is_word_start(front())) return {};
+    return cut(std::find_if_not(text_.begin(), text_.end(), is_word));
+  }
+
+  // `lens(...)`, `[length]` and stars: what may stand between a type's first word and the function's name.
+  void skip_type() {
+    unsigned depth = 0;
+    const auto* end = std::find_if_not(text_.begin(), text_.end(), [&](char c) {
+      if (c == '(' || c == '[') ++depth;
+      const bool inside = depth > 0 || c == '*' || is_blank(c);
+      if ((c == ')' || c == ']') && depth > 0) --depth;
+      return inside;
+    });
+    cut(end);
+  }
+
+  std::string_view quoted() {
+    const size_t end = front() == '"' ? text_.find('"', 1) : std::string_view::npos;
+    return end == std::string_view::npos ? std::string_view{} : text_.substr(1, end - 1);
+  }
+
+ private:
+  std::string_view cut(const char* end) {
+    const auto length = static_cast<size_t>(end - text_.begin());
+    const std::string_view taken = text_.substr(0, length);
+    text_.remove_prefix(length);
+    skip_blanks();
+    return taken;
+  }
+  void skip_blanks() {
+    while (!text_.empty() && is_blank(text_.front())) text_.remove_prefix(1);
+  }
+
+  std::string_view text_;
+};
+
+// A prototype is a type, which begins with a word, the function's name, and `(`.
+std::optional<ConfItem> item_of(std::string_view line, unsigned number) {
+  Rest rest(line);
+  std::string_view first = rest.word();
+  if (first.empty()) return std::nullopt;
+  if (first == "typedef") {
+    const std::string_view name = rest.word();
+    return name.empty() ? std::nullopt : std::optional(ConfItem{Kind::type, name, line, number});
+  }
+  if (first == "import" && !is_word_start(rest.front())) {
+    const std::string_view name = rest.quoted();
+    return name.empty() ? std::nullopt : std::optional(ConfItem{Kind::import, name, line, number});
+  }
+  if (first == "function") rest.word();
+  rest.skip_type();
+  const std::string_view name = rest.word();
+  if (name.empty() || rest.front() != '(') return std::nullopt;
+  return ConfItem{Kind::prototype, name, line, number};
+}
+
+}  // namespace
+
+ConfIndex::ConfIndex(std::string_view text) {
+  constexpr size_t kUsualLine = 40;
+  items_.reserve(text.size() / kUsualLine);
+  unsigned number = 0;
+  for (bool more = true; more;) {
+    const size_t end = text.find('\n');
+    if (auto item = item_of(text.substr(0, end), ++number)) items_.push_back(*item);
+    more = end != std::string_view::npos;
+    text.remove_prefix(more ? end + 1 : text.size());
+  }
+  by_hash_.reserve(items_.size());
+  for (const ConfItem& item : items_) {
+    if (item.kind == Kind::import) imports_.push_back(&item);
+    by_hash_.emplace_back(hash_of(item.name), static_cast<uint32_t>(&item - items_.data()));
+  }
+  std::sort(by_hash_.begin(), by_hash_.end());
+}
+
+std::vector<const ConfItem*> ConfIndex::find(Kind kind, std::string_view name) const {
+  std::vector<const ConfItem*> found;
+  const uint32_t hash = hash_of(name);
+  for (auto at = std::lower_bound(by_hash_.begin(), by_hash_.end(), std::pair(hash, uint32_t{0}));
+       at != by_hash_.end() && at->first == hash; ++at)
+    if (const ConfItem& item = items_[at->second]; item.kind == kind && item.name == name)
+      found.push_back(&item);
+  return found;
+}
+
+}  // namespace rtrace::proto

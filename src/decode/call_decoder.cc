@@ -42,7 +42,9 @@ struct CallDecoder::Impl {
     at_return = plan_at_return(*layout, limits);
   }
 
-  bool all_at_entry() const { return !layout || layout->first_at_return >= layout->parameters.size(); }
+  bool all_at_entry() const {
+    return !layout || (layout->first_at_return >= layout->parameters.size() && !layout->scans);
+  }
 
   static Argument argument(const Layout::Parameter& parameter, Value value) {
     return {parameter.name, parameter.spelling, std::move(value)};
@@ -52,6 +54,13 @@ struct CallDecoder::Impl {
                                ValueDecoder& decoder) {
     CallState::Storage storage;
     return decoder.decode(type, state.argument_place(location, storage));
+  }
+
+  // What the call was to fill, and has not.
+  static Value decode_unfilled(const Type& type, const Location& location, const CallState& state,
+                               ValueDecoder& decoder) {
+    CallState::Storage storage;
+    return decoder.unfilled(type, state.argument_place(location, storage));
   }
 
   // The arguments behind a format, of the types that its text says.
@@ -66,15 +75,28 @@ struct CallDecoder::Impl {
     if (bytes.size() < slot.size()) return;
     VirtAddr address{extend(bytes, slot.size(), false)};
     std::string text = format_text(memory, *parameter.type, address);
-    std::vector<proto::TypeRef> types = format_arguments(text, layout->parameters.size());
+    std::vector<bool> filled;
+    std::vector<proto::TypeRef> types;
+    if (layout->scans) {
+      ScanArguments scanned = scan_arguments(text, state.result().value_or(0));
+      types = std::move(scanned.types);
+      filled = std::move(scanned.filled);
+    } else {
+      types = format_arguments(text, layout->parameters.size());
+      filled.assign(types.size(), true);
+    }
     ArgumentAllocator allocator = layout->behind;
     std::vector<Location> locations;
     for (const proto::TypeRef& type : types) locations.push_back(allocator.next(*type));
     state.set_further(locations);
     ValueDecoder decoder(memory, limits, state);
-    for (size_t i = 0; i < types.size(); ++i)
-      arguments.push_back(
-          {{}, proto::spell(*types[i]), decode_argument(*types[i], locations[i], state, decoder)});
+    CallState::Storage bytes_of_one;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const Place at = state.argument_place(locations[i], bytes_of_one);
+      arguments.push_back({{},
+                           proto::spell(*types[i]),
+                           filled[i] ? decoder.decode(*types[i], at) : decoder.unfilled(*types[i], at)});
+    }
     state.set_further({});
   }
 
@@ -190,23 +212,27 @@ CallDecoder::Returned CallDecoder::leave(const arch::Regs& entry, const arch::Re
   CallState state(layout, memory, entry, carried.vectors_at_entry);
   state.at_return(exit, carried.vectors_at_exit, entry_stack);
   ValueDecoder decoder(memory, impl_->limits, state);
+  returned.result = impl_->result(state, decoder, exit, carried.error_number);
+  returned.failed = carried.failed || (layout.result->kind == Type::Kind::error &&
+                                       (returned.result.kind == Value::Kind::error_result ||
+                                        (!carried.error_number && has_failed(returned.result))));
   size_t carried_index = 0;
   for (size_t i = layout.first_at_return; i < layout.parameters.size(); ++i) {
     const Layout::Parameter& parameter = layout.parameters[i];
     const Value* before = nullptr;
     if (parameter.at_entry && carried.before != nullptr && carried_index < carried.before->size())
       before = &(*carried.before)[carried_index++];
-    Value value = before != nullptr && !parameter.at_return
-                      ? *before
-                      : Impl::decode_argument(*parameter.type, parameter.location, state, decoder);
+    Value value;
+    if (before != nullptr && !parameter.at_return)
+      value = *before;
+    else if (returned.failed && !parameter.at_entry)
+      value = Impl::decode_unfilled(*parameter.type, parameter.location, state, decoder);
+    else
+      value = Impl::decode_argument(*parameter.type, parameter.location, state, decoder);
     if (before != nullptr && parameter.at_return) value = changed(*before, std::move(value));
     returned.arguments.push_back(Impl::argument(parameter, std::move(value)));
   }
   if (layout.has_format && !impl_->all_at_entry()) impl_->add_further(memory, state, returned.arguments);
-  returned.result = impl_->result(state, decoder, exit, carried.error_number);
-  returned.failed =
-      layout.result->kind == Type::Kind::error && (returned.result.kind == Value::Kind::error_result ||
-                                                   (!carried.error_number && has_failed(returned.result)));
   return returned;
 }
 

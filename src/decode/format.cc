@@ -58,22 +58,11 @@ TypeRef narrow_character() {
   return kType;
 }
 
-class FormatReader {
- public:
-  FormatReader(std::string_view text, size_t named) : rest_(text), named_(named) {}
+// What the conversions of printf and scanf have in common.
+class ConversionReader {
+ protected:
+  explicit ConversionReader(std::string_view text) : rest_(text) {}
 
-  std::vector<TypeRef> read() {
-    for (size_t percent; (percent = rest_.find('%')) != std::string_view::npos;) {
-      rest_.remove_prefix(percent + 1);
-      if (!conversion()) break;
-    }
-    // A position that no conversion names is taken as an int; printf itself could not know better.
-    for (TypeRef& type : types_)
-      if (type == nullptr) type = integer(4, true, Lens::none);
-    return std::move(types_);
-  }
-
- private:
   char front() const { return rest_.empty() ? '\0' : rest_.front(); }
   bool skip(char c) {
     if (front() != c || c == '\0') return false;
@@ -98,6 +87,33 @@ class FormatReader {
     return 0;
   }
 
+  Size length_modifier() {
+    if (skip('h')) return skip('h') ? Size::hh : Size::h;
+    if (skip('l')) return skip('l') ? Size::ll : Size::l;
+    for (char c : {'q', 'L', 'j', 'z', 'Z', 't'})
+      if (skip(c)) return Size::big;
+    return Size::none;
+  }
+
+  std::string_view rest_;
+};
+
+class FormatReader : ConversionReader {
+ public:
+  FormatReader(std::string_view text, size_t named) : ConversionReader(text), named_(named) {}
+
+  std::vector<TypeRef> read() {
+    for (size_t percent; (percent = rest_.find('%')) != std::string_view::npos;) {
+      rest_.remove_prefix(percent + 1);
+      if (!conversion()) break;
+    }
+    // A position that no conversion names is taken as an int; printf itself could not know better.
+    for (TypeRef& type : types_)
+      if (type == nullptr) type = integer(4, true, Lens::none);
+    return std::move(types_);
+  }
+
+ private:
   void add(TypeRef type, size_t position) {
     size_t index = position > 0 ? position - 1 : types_.size();
     if (index >= kMaxArguments) return;
@@ -116,14 +132,6 @@ class FormatReader {
     }
     auto value = number();
     if (length != nullptr) *length = {proto::Length::Kind::fixed, false, value.value_or(0)};
-  }
-
-  Size length_modifier() {
-    if (skip('h')) return skip('h') ? Size::hh : Size::h;
-    if (skip('l')) return skip('l') ? Size::ll : Size::l;
-    for (char c : {'q', 'L', 'j', 'z', 'Z', 't'})
-      if (skip(c)) return Size::big;
-    return Size::none;
   }
 
   bool conversion() {
@@ -194,15 +202,130 @@ class FormatReader {
     return proto::make_string(narrow_character(), precision);
   }
 
-  std::string_view rest_;
   size_t named_;
   std::vector<TypeRef> types_;
+};
+
+// scanf(3): where each conversion stores, and which of them the result says were stored.
+class ScanReader : ConversionReader {
+ public:
+  ScanReader(std::string_view text, int64_t stored) : ConversionReader(text), stored_(stored) {}
+
+  ScanArguments read() {
+    for (size_t percent; (percent = rest_.find('%')) != std::string_view::npos;) {
+      rest_.remove_prefix(percent + 1);
+      if (!conversion()) break;
+    }
+    for (TypeRef& type : result_.types)
+      if (type == nullptr) type = proto::make_address();
+    result_.filled.resize(result_.types.size());
+    return std::move(result_);
+  }
+
+ private:
+  bool conversion() {
+    const size_t at = position();
+    bool suppressed = false, allocated = false;
+    Size size = Size::none;
+    // The man page has them in this order, glibc takes them in any.
+    for (bool more = true; more;) {
+      more = skip('\'') || skip('I');
+      if (skip('*')) more = suppressed = true;
+    }
+    const auto width = number();
+    if (skip('m')) allocated = true;
+    size = length_modifier();
+    if (skip('m')) allocated = true;
+    const char letter = front();
+    if (rest_.empty()) return false;
+    rest_.remove_prefix(1);
+    if (letter == '%') return true;
+    if (letter == '[') skip_set();
+    const TypeRef type = type_of(letter, size, width.value_or(1));
+    if (type == nullptr) return false;
+    if (suppressed) return true;
+    add(allocated ? proto::make_pointer(proto::make_string(text_character(letter, size))) : type, at,
+        letter == 'n');
+    return result_.types.size() < kMaxArguments;
+  }
+
+  // What stands between the brackets; a `]` that comes first is one of them.
+  void skip_set() {
+    (void)skip('^');
+    (void)skip(']');
+    const size_t end = rest_.find(']');
+    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+  }
+
+  // %n stores too, once all before it have, but does not count.
+  void add(TypeRef type, size_t position, bool is_count) {
+    const size_t index = position > 0 ? position - 1 : result_.types.size();
+    if (index >= kMaxArguments) return;
+    if (index >= result_.types.size()) result_.types.resize(index + 1);
+    if (index >= result_.filled.size()) result_.filled.resize(index + 1);
+    result_.types[index] = std::move(type);
+    result_.filled[index] = is_count ? conversions_ <= stored_ : conversions_ < stored_;
+    if (!is_count) ++conversions_;
+  }
+
+  static TypeRef text_character(char letter, Size size) {
+    const bool wide = size == Size::l || letter == 'S' || letter == 'C';
+    return wide ? wide_character() : narrow_character();
+  }
+
+  static TypeRef type_of(char letter, Size size, size_t width) {
+    const auto pointer = [](TypeRef to) { return proto::make_pointer(std::move(to)); };
+    switch (letter) {
+      case 'd':
+      case 'i':
+        return pointer(integer(bytes_of(size), true, Lens::none));
+      case 'u':
+        return pointer(integer(bytes_of(size), false, Lens::none));
+      case 'o':
+        return pointer(integer(bytes_of(size), false, Lens::octal));
+      case 'x':
+      case 'X':
+        return pointer(integer(bytes_of(size), false, Lens::hex));
+      case 'n':
+        return pointer(integer(bytes_of(size), true, Lens::none));
+      case 'a':
+      case 'A':
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G':
+        return pointer(proto::make_float(size == Size::big ? 16 : size == Size::l ? 8 : 4));
+      case 'p':
+        return pointer(proto::make_address());
+      case 's':
+      case 'S':
+      case '[':
+        return proto::make_string(text_character(letter, size));
+      // So many characters, without a NUL behind them.
+      case 'c':
+      case 'C':
+        if (width == 1) return pointer(text_character(letter, size));
+        return proto::make_string(text_character(letter, size), {proto::Length::Kind::fixed, false, width});
+      default:
+        return nullptr;
+    }
+  }
+
+  int64_t stored_;
+  int64_t conversions_ = 0;
+  ScanArguments result_;
 };
 
 }  // namespace
 
 std::vector<TypeRef> format_arguments(std::string_view format, size_t named) {
   return FormatReader(format, named).read();
+}
+
+ScanArguments scan_arguments(std::string_view format, int64_t stored) {
+  return ScanReader(format, stored).read();
 }
 
 }  // namespace rtrace::decode

@@ -14,6 +14,7 @@ using proto::TypeRef;
 
 // What one capture may hold of a struct or an array; larger ones are read while the thread is stopped.
 constexpr uint64_t kMaxFixed = 4096;
+constexpr uint64_t kLongestAddress = 128;  // sockaddr_storage
 
 // True where decoding a value of that type may follow a pointer, or needs a length that lies in memory.
 bool reaches_further(const Type& type, unsigned depth = 16) {
@@ -27,7 +28,12 @@ bool reaches_further(const Type& type, unsigned depth = 16) {
     case Type::Kind::format:
     case Type::Kind::buffer:
     case Type::Kind::container:
+    case Type::Kind::socket_address:
       return true;
+    case Type::Kind::choice:
+      return reaches_further(*type.inner, depth - 1) ||
+             std::any_of(type.members.begin(), type.members.end(),
+                         [depth](const proto::Member& m) { return reaches_further(*m.type, depth - 1); });
     case Type::Kind::named: {
       // One that is not defined yet may be by the time of a call.
       auto target = type.target.lock();
@@ -134,7 +140,10 @@ class Planner {
       case Type::Kind::pointer:
         if (type.lens == proto::Lens::guess && type.inner->kind == Type::Kind::nothing) return guess(capture);
         return pointee(capture, *type.inner);
+      case Type::Kind::socket_address:
+        return elements(capture, type.length, 1, kLongestAddress);
       case Type::Kind::structure:
+      case Type::Kind::choice:
         if (reaches_further(type)) plan_.deep = 1;
         return;
       default:
@@ -257,6 +266,7 @@ Layout::Layout(const proto::Prototype& prototype)
     parameters.push_back(std::move(made));
   }
   has_format = !parameters.empty() && parameters.back().type->kind == Type::Kind::format;
+  scans = has_format && parameters.back().type->scans;
   vectors |= has_format;
 }
 

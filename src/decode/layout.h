@@ -24,6 +24,7 @@ struct Layout {
   proto::TypeRef result;
   Location result_location;
   bool has_format = false;   // the last parameter types further arguments
+  bool scans = false;        // those are filled by the call
   ArgumentAllocator behind;  // where those go on
   bool vectors = false;
   bool result_refers = false;  // a length in the result's type is an argument's value

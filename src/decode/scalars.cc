@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <bit>
@@ -73,6 +74,21 @@ std::string flags_text(const Type& type, uint64_t raw) {
   return text;
 }
 
+std::string signal_name(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("{}", number);
+}
+
+// In the words of wait(2)'s macros, as strace has them.
+std::string wait_status_text(int status) {
+  if (WIFEXITED(status)) return fmt::format("WIFEXITED(s) && WEXITSTATUS(s) == {}", WEXITSTATUS(status));
+  if (WIFCONTINUED(status)) return "WIFCONTINUED(s)";
+  if (WIFSTOPPED(status))
+    return fmt::format("WIFSTOPPED(s) && WSTOPSIG(s) == {}", signal_name(WSTOPSIG(status)));
+  return fmt::format("WIFSIGNALED(s) && WTERMSIG(s) == {}{}", signal_name(WTERMSIG(status)),
+                     WCOREDUMP(status) ? " && WCOREDUMP(s)" : "");
+}
+
 }  // namespace
 
 uint64_t extend(std::span<const std::byte> bytes, uint64_t size, bool is_signed) {
@@ -96,6 +112,11 @@ Value integral_value(const Type& type, uint64_t raw, Lens lens) {
   if (type.kind == Type::Kind::flags) {
     value.kind = Value::Kind::flags;
     value.text = flags_text(type, raw);
+    return value;
+  }
+  if (type.kind == Type::Kind::wait_status) {
+    value.kind = Value::Kind::enumeration;
+    value.text = wait_status_text(static_cast<int>(raw));
     return value;
   }
   value.kind = Value::Kind::integer;

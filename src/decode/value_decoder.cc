@@ -55,6 +55,17 @@ bool is_integral(const Type& type) {
 
 }  // namespace
 
+Value ValueDecoder::unfilled(const Type& type, Place place) {
+  // One by the result knows of failures.
+  if (type.kind == Type::Kind::choice && type.length.kind != Length::Kind::result)
+    return unfilled(chosen(type), place);
+  const bool behind_a_pointer = type.kind == Type::Kind::pointer || type.kind == Type::Kind::buffer ||
+                                type.kind == Type::Kind::socket_address ||
+                                (type.kind == Type::Kind::string && !type.in_place);
+  const auto address = behind_a_pointer && type.lens != Lens::hide ? pointer_at(place) : std::nullopt;
+  return address ? address_value(*address) : decode(type, place);
+}
+
 std::span<const std::byte> ValueDecoder::load(Place place, uint64_t size,
                                               std::span<std::byte> storage) const {
   if (place.bytes.size() >= size) return place.bytes.first(size);
@@ -100,6 +111,10 @@ Value ValueDecoder::decode_kind(const Type& type, Place place, Lens lens) {
       return decode(*type.inner, place, lens);
     case Type::Kind::container:
       return container(type, place, lens);
+    case Type::Kind::socket_address:
+      return socket_address(type, place);
+    case Type::Kind::choice:
+      return decode(chosen(type), place, lens);
     case Type::Kind::named: {
       TypeRef target = type.target.lock();
       return target ? decode(*target, place, lens) : unreadable();
@@ -109,6 +124,7 @@ Value ValueDecoder::decode_kind(const Type& type, Place place, Lens lens) {
     case Type::Kind::enumeration:
     case Type::Kind::flags:
     case Type::Kind::descriptor:
+    case Type::Kind::wait_status:
       break;
   }
   return integral(type, place, lens);
@@ -244,7 +260,7 @@ Value ValueDecoder::array(const Type& type, Place place, Lens lens) {
   return value;
 }
 
-Value ValueDecoder::buffer(const Type& type, Place place) const {
+Value ValueDecoder::buffer(const Type& type, Place place) {
   auto address = pointer_at(place);
   if (!address) return unreadable();
   if (*address == 0) return address_value(0);
@@ -261,30 +277,43 @@ Value ValueDecoder::buffer(const Type& type, Place place) const {
   return value;
 }
 
-std::optional<uint64_t> ValueDecoder::count_of(const Length& length) const {
-  std::optional<int64_t> value;
+// Where it is the value of something.
+std::optional<int64_t> ValueDecoder::value_of(const Length& length) const {
   switch (length.kind) {
-    case Length::Kind::unbounded:
-      return kUnbounded;
-    case Length::Kind::fixed:
-      return length.value;
     case Length::Kind::argument:
-      value = lengths_.argument(length.value);
-      break;
+      return lengths_.argument(length.value);
     case Length::Kind::member:
-      value = member_value(length.value);
-      break;
+      return member_value(length.value);
     case Length::Kind::result:
-      value = lengths_.result();
+      return lengths_.result();
+    case Length::Kind::unbounded:
+    case Length::Kind::fixed:
       break;
   }
-  if (!value || *value < 0) return std::nullopt;
+  return std::nullopt;
+}
+
+std::optional<uint64_t> ValueDecoder::count_of(const Length& length) {
+  if (length.kind == Length::Kind::unbounded) return kUnbounded;
+  auto value = length.kind == Length::Kind::fixed ? static_cast<int64_t>(length.value) : value_of(length);
+  if (!value || (*value < 0 && length.kind != Length::Kind::fixed)) return std::nullopt;
   const std::optional<int64_t> factor = length.factor == 0 ? 1 : lengths_.argument(length.factor);
   if (!factor || *factor < 0) return std::nullopt;
   uint64_t product = 0;
   if (__builtin_mul_overflow(static_cast<uint64_t>(*value), static_cast<uint64_t>(*factor), &product))
     return kUnbounded;
+  if (!length.filled) return product;
+  if (!left_) left_ = static_cast<uint64_t>(std::max<int64_t>(lengths_.result().value_or(0), 0));
+  product = std::min(product, *left_);
+  *left_ -= product;
   return product;
+}
+
+const Type& ValueDecoder::chosen(const Type& type) const {
+  const auto value = value_of(type.length);
+  for (size_t i = 0; value && i < type.enumerators.size() && i < type.members.size(); ++i)
+    if (type.enumerators[i].value == *value) return *type.members[i].type;
+  return *type.inner;
 }
 
 std::optional<int64_t> ValueDecoder::member_value(uint64_t number) const {

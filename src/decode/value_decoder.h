@@ -42,6 +42,8 @@ class ValueDecoder {
       : memory_(memory), limits_(limits), lengths_(lengths) {}
 
   Value decode(const proto::Type& type, Place place, proto::Lens outer = proto::Lens::none);
+  // Of what a call that has failed did not fill: its address, where it is behind a pointer.
+  Value unfilled(const proto::Type& type, Place place);
 
  private:
   struct Expansion {
@@ -61,12 +63,15 @@ class ValueDecoder {
   Value string(const proto::Type& type, Place place);
   Value narrow_string(VirtAddr address, uint64_t most) const;
   Value text_of(const proto::Type& type, std::span<const std::byte> bytes, uint64_t most) const;
-  Value buffer(const proto::Type& type, Place place) const;
+  Value buffer(const proto::Type& type, Place place);
+  Value socket_address(const proto::Type& type, Place place);
+  const proto::Type& chosen(const proto::Type& type) const;
   Value container(const proto::Type& type, Place place, proto::Lens lens);
   Value text_at(const proto::Type& character, VirtAddr address, uint64_t count) const;
   std::optional<uint64_t> pointer_at(Place place) const;
   // The number of elements; nullopt where the length is unknown or negative. An unbounded one is UINT64_MAX.
-  std::optional<uint64_t> count_of(const proto::Length& length) const;
+  std::optional<uint64_t> count_of(const proto::Length& length);
+  std::optional<int64_t> value_of(const proto::Length& length) const;
   std::optional<int64_t> member_value(uint64_t number) const;
   std::optional<Value> expansion_limit(const proto::Type& type, VirtAddr address) const;
 
@@ -74,6 +79,7 @@ class ValueDecoder {
   const Limits& limits_;
   const LengthSource& lengths_;
   std::vector<Expansion> structs_;  // being decoded, the innermost last
+  std::optional<uint64_t> left_;    // of the result, for lengths that share it
   unsigned budget_ = 1024;          // of values: hostile data must not make a tree that nobody can read
 };
 

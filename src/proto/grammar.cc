@@ -50,6 +50,7 @@ TypeRef word_type(std::string_view word) {
       {"addr", make_address()},
       {"file", make_address()},
       {"fd", make_descriptor()},
+      {"wstatus", make_wait_status()},
       {"oct", with_lens(make_integer(4, false), Lens::octal)},
       {"octal", with_lens(make_integer(4, false), Lens::octal)},
       {"int128", make_integer(16, true)},
@@ -78,6 +79,12 @@ std::optional<uint64_t> legacy_argument(std::string_view word, std::string_view 
   if (!std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
     return std::nullopt;
   return parse_number(digits);
+}
+
+TypeRef string_of(std::string_view stem, const TypeRef& character, Length length) {
+  if (stem == "format") return make_format(character, length);
+  if (stem == "scanf") return make_scan_format(character, length);
+  return make_string(character, length);
 }
 
 Length argument_length(uint64_t number) {
@@ -192,7 +199,13 @@ TypeRef Grammar::builtin(std::string_view word) {
     take();
     return make_buffer(bracketed_length());
   }
-  if (word.starts_with("string") || word.starts_with("format")) return string(word);
+  if (word == "sockaddr" && peek_second().is('[')) {
+    take();
+    return make_socket_address(bracketed_length());
+  }
+  if (word == "case" && peek_second().is('[')) return choice();
+  if (word.starts_with("string") || word.starts_with("format") || word.starts_with("scanf"))
+    return string(word);
   return nullptr;
 }
 
@@ -215,33 +228,28 @@ TypeRef Grammar::array() {
   return make_array(element, count);
 }
 
-TypeRef Grammar::string_of(Type::Kind kind, Length length) const {
-  if (kind == Type::Kind::string && length == Length{}) return plain_string();
-  return kind == Type::Kind::format ? make_format(make_character(), length)
-                                    : make_string(make_character(), length);
-}
-
 TypeRef Grammar::string(std::string_view word) {
-  Type::Kind kind = word.starts_with("format") ? Type::Kind::format : Type::Kind::string;
-  std::string_view stem = kind == Type::Kind::format ? "format" : "string";
+  const std::string_view stem = word.starts_with("format")  ? "format"
+                                : word.starts_with("scanf") ? "scanf"
+                                                            : "string";
   if (auto number = legacy_argument(word, stem)) {
     take();
-    return string_of(kind, argument_length(*number));
+    return string_of(stem, make_character(), argument_length(*number));
   }
   if (word != stem) return nullptr;
   take();
-  if (peek().is('[')) return string_of(kind, bracketed_length());
-  if (peek().is('(')) return string_of_type(kind);
-  return string_of(kind, {});
+  if (peek().is('[')) return string_of(stem, make_character(), bracketed_length());
+  if (peek().is('(')) return string_of_type(stem);
+  return stem == "string" ? plain_string() : string_of(stem, make_character(), {});
 }
 
 // string(char), string(char*), string(array(char, 8)) inside a struct, string(array(char, arg2)*): what is
 // shown is the text; the inner type says where it is and how wide its characters are.
-TypeRef Grammar::string_of_type(Type::Kind kind) {
+TypeRef Grammar::string_of_type(std::string_view stem) {
   expect('(');
   TypeRef inner = complete_lens("a character, array or pointer type");
   expect(')');
-  bool in_place = inner->kind == Type::Kind::array && kind == Type::Kind::string;
+  bool in_place = inner->kind == Type::Kind::array && stem == "string";
   if (inner->kind == Type::Kind::pointer) inner = inner->inner;
   Length length;
   if (inner->kind == Type::Kind::array) {
@@ -252,7 +260,7 @@ TypeRef Grammar::string_of_type(Type::Kind kind) {
     throw Error::make("'{}' as characters, expected an integer type of 1, 2 or 4 bytes", spell(*inner));
   length.zero = false;
   if (in_place) return make_string_in_place(inner, length);
-  return kind == Type::Kind::format ? make_format(inner, length) : make_string(inner, length);
+  return string_of(stem, inner, length);
 }
 
 TypeRef Grammar::enumerators(Type::Kind kind) {
@@ -300,7 +308,18 @@ Length Grammar::bracketed_length() {
   return result;
 }
 
+// filled(E): of E, what the return value says was filled.
 Length Grammar::length() {
+  if (peek().is("filled") && peek_second().is('(')) {
+    take();
+    take();
+    Length result = simple_length();
+    if (result.filled || result.zero || result.kind == Length::Kind::unbounded)
+      throw Error("a length without a number in 'filled', expected one with it");
+    expect(')');
+    result.filled = true;
+    return result;
+  }
   Length result = simple_length();
   const bool counts = result.kind == Length::Kind::argument || result.kind == Length::Kind::result;
   if (result.zero || !counts || !peek().is('*')) return result;

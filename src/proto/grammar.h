@@ -59,8 +59,8 @@ class Grammar {
   TypeRef container(Container container);
   uint64_t count(std::string_view what);
   TypeRef string(std::string_view word);
-  TypeRef string_of(Type::Kind kind, Length length) const;
-  TypeRef string_of_type(Type::Kind kind);
+  TypeRef string_of_type(std::string_view stem);
+  TypeRef choice();
   TypeRef enumerators(Type::Kind kind);
   TypeRef error();
   Length length();

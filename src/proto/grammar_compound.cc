@@ -126,6 +126,28 @@ TypeRef Grammar::union_of() {
   return make_union(std::move(all));
 }
 
+// case[LENGTH](VALUE=TYPE, ..., TYPE): what it is shows in another argument or member; the last is for all
+// other values.
+TypeRef Grammar::choice() {
+  take();
+  const Length by = bracketed_length();
+  if (by.zero || by.filled || by.factor != 0 || by.kind == Length::Kind::fixed)
+    throw Error("a 'case' without a value to go by, expected argN, eltN or retval");
+  expect('(');
+  std::vector<Alternative> alternatives;
+  while (peek().kind == Token::Kind::number || peek().is('-')) {
+    Alternative one;
+    one.value = enumerator_value();
+    expect('=');
+    one.type = complete_lens("a type");
+    expect(',');
+    alternatives.push_back(std::move(one));
+  }
+  TypeRef otherwise = complete_lens("the type for all other values");
+  expect(')');
+  return make_choice(by, alternatives, otherwise);
+}
+
 TypeRef Grammar::complex() {
   take();
   expect('(');

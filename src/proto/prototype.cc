@@ -18,7 +18,7 @@ void collect(const Type& type, Needs& needs) {
   if (type.length.kind == Length::Kind::argument)
     needs.highest_argument = std::max(needs.highest_argument, type.length.value);
   needs.highest_argument = std::max(needs.highest_argument, type.length.factor);
-  if (type.length.kind == Length::Kind::result) needs.result = true;
+  if (type.length.kind == Length::Kind::result || type.length.filled) needs.result = true;
   if (type.inner) collect(*type.inner, needs);
   for (const Member& member : type.members) collect(*member.type, needs);
 }

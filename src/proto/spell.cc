@@ -114,6 +114,14 @@ std::string spell_container(const Type& type, const Speller& inner) {
   return plain ? text : fmt::format("{}({})", text, inner(*type.inner));
 }
 
+std::string spell_choice(const Type& type, const Speller& inner) {
+  std::string text = fmt::format("case[{}](", spell(type.length));
+  for (size_t i = 0; i < type.members.size(); ++i)
+    fmt::format_to(std::back_inserter(text), "{}={}, ", type.enumerators[i].value,
+                   inner(*type.members[i].type));
+  return text + inner(*type.inner) + ")";
+}
+
 std::string spell_bare(const Type& type, const Speller& inner) {
   switch (type.kind) {
     case Type::Kind::nothing:
@@ -134,7 +142,7 @@ std::string spell_bare(const Type& type, const Speller& inner) {
     case Type::Kind::string:
       return spell_string("string", type, inner);
     case Type::Kind::format:
-      return spell_string("format", type, inner);
+      return spell_string(type.scans ? "scanf" : "format", type, inner);
     case Type::Kind::buffer:
       return fmt::format("buffer[{}]", spell(type.length));
     case Type::Kind::enumeration:
@@ -147,6 +155,12 @@ std::string spell_bare(const Type& type, const Speller& inner) {
       return "fd";
     case Type::Kind::container:
       return spell_container(type, inner);
+    case Type::Kind::wait_status:
+      return "wstatus";
+    case Type::Kind::socket_address:
+      return fmt::format("sockaddr[{}]", spell(type.length));
+    case Type::Kind::choice:
+      return spell_choice(type, inner);
     case Type::Kind::named:
       break;
   }
@@ -189,6 +203,7 @@ std::string spell(const Length& length) {
       break;
   }
   if (length.factor != 0) text += fmt::format("*arg{}", length.factor);
+  if (length.filled) text = fmt::format("filled({})", text);
   return length.zero ? fmt::format("zero({})", text) : text;
 }
 

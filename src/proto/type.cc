@@ -153,6 +153,12 @@ TypeRef make_format(TypeRef character, Length length) {
   return type;
 }
 
+TypeRef make_scan_format(TypeRef character, Length length) {
+  auto type = std::make_shared<Type>(*make_format(std::move(character), length));
+  type->scans = true;
+  return type;
+}
+
 TypeRef make_buffer(Length length) {
   auto type = make(Type::Kind::buffer, kPointerSize);
   type->length = length;
@@ -181,6 +187,33 @@ TypeRef make_error(TypeRef result) {
 TypeRef make_descriptor() {
   auto type = make(Type::Kind::descriptor, 4);
   type->is_signed = true;
+  return type;
+}
+
+TypeRef make_wait_status() {
+  auto type = make(Type::Kind::wait_status, 4);
+  type->is_signed = true;
+  return type;
+}
+
+TypeRef make_socket_address(Length length) {
+  auto type = make(Type::Kind::socket_address, kPointerSize);
+  type->length = length;
+  return type;
+}
+
+// As large as the largest of them: which one it is shows at the call only.
+TypeRef make_choice(Length by, const std::vector<Alternative>& alternatives, TypeRef otherwise) {
+  auto type = make_with_inner(Type::Kind::choice, otherwise->size, otherwise);
+  type->align = otherwise->align;
+  type->length = by;
+  for (const Alternative& one : alternatives) {
+    type->enumerators.push_back({{}, one.value});
+    type->members.push_back({{}, one.type});
+    type->size = std::max(type->size, one.type->size);
+    type->align = std::max(type->align, one.type->align);
+    contain(*type, *one.type);
+  }
   return type;
 }
 

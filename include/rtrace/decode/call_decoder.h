@@ -27,6 +27,8 @@ struct Carried {
   const arch::VectorRegs* vectors_at_exit = nullptr;   // of a floating-point result
   const std::vector<Value>* before = nullptr;          // Entered::before
   std::optional<int> error_number;  // the thread's errno at the return, where needs_errno()
+  // The call has failed, whatever its result's type says: what it would have filled is shown by its address.
+  bool failed = false;
 };
 
 class CallDecoder {

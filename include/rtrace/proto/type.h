@@ -32,6 +32,9 @@ struct Length {
   uint64_t value = 0;
   uint64_t factor =
       0;  // argument, counted from 1, whose value multiplies it: fread(3) counts in items; 0: none
+  // No more than is left of the return value, which such lengths share in their order: of readv(2)'s buffers
+  // only the first are filled.
+  bool filled = false;
   bool operator==(const Length&) const = default;
 };
 
@@ -70,6 +73,10 @@ struct Type {
     descriptor,   // a file descriptor
     named,        // a struct that was declared before it was defined: `target`
     container,    // `container` of `inner`
+    wait_status,  // what wait(2) stores of a child's end
+    socket_address,  // `length` bytes behind a pointer, as the family in them says
+    choice,          // the `members`' type that stands at the place of `length`'s value among `enumerators`,
+                     // else `inner`
   };
 
   Kind kind = Kind::nothing;
@@ -78,6 +85,7 @@ struct Type {
   bool in_place = false;
   bool is_vector = false;   // an array that travels in a vector register
   bool is_complex = false;  // a structure of two: C's complex numbers
+  bool scans = false;       // a format of scanf(3): its conversions say what is stored
   Container container = Container::string;
   uint64_t size =
       0;  // of a value of this type as a struct's member or by-value argument; 0 where it is not known ahead
@@ -124,11 +132,19 @@ TypeRef make_string(TypeRef character, Length length = {});
 // The characters themselves as a member of a struct (`char name[16]`).
 TypeRef make_string_in_place(TypeRef character, Length length);
 TypeRef make_format(TypeRef character, Length length = {});
+TypeRef make_scan_format(TypeRef character, Length length = {});
 TypeRef make_buffer(Length length);
 TypeRef make_enumeration(TypeRef integer, std::vector<Enumerator> enumerators);
 TypeRef make_flags(TypeRef integer, std::vector<Enumerator> enumerators);
 TypeRef make_error(TypeRef result);
 TypeRef make_descriptor();
+TypeRef make_wait_status();
+TypeRef make_socket_address(Length length);
+struct Alternative {
+  int64_t value = 0;
+  TypeRef type;
+};
+TypeRef make_choice(Length by, const std::vector<Alternative>& alternatives, TypeRef otherwise);
 // A reference to a struct that is not complete yet; `target` may be set once it is.
 std::shared_ptr<Type> make_named(std::string name);
 

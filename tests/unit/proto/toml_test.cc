@@ -66,6 +66,20 @@ TEST(Toml, SyntaxErrorLosesTheRestOfTheFileAndSaysSo) {
   EXPECT_THAT(text, testing::EndsWith(", expected TOML; the rest of the file is skipped"));
 }
 
+TEST(Toml, ImportsBringTypesAndFunctionsAndStandBeforeTheTables) {
+  Diagnostics diagnostics;
+  const Importer import = [&](std::string_view name) {
+    return std::make_shared<const ParsedFile>(
+        parse_conf(fmt::format("typedef t_{0} = hex(int);\nint f_{0}(int);\nint mine(int);", name), "other",
+                   {}, diagnostics));
+  };
+  const ParsedFile file =
+      parse_toml("import = [\"a\", \"b\"]\n[functions]\nmine = \"t_a(t_b)\"", "t", import, diagnostics);
+  EXPECT_THAT(diagnostics, testing::IsEmpty());
+  EXPECT_EQ(spell(*file.functions.at("mine")), "t_a mine(t_b)");
+  EXPECT_EQ(file.functions.size(), 3U);
+}
+
 TEST(Toml, LibraryNamesTheObject) {
   Diagnostics diagnostics;
   EXPECT_EQ(parse_toml("[library]\nsoname = \"libm.so.6\"", "t", {}, diagnostics).soname, "libm.so.6");

@@ -32,9 +32,9 @@ static void contents(void) {
   struct iovec parts[2] = {{"abc", 3}, {"de", 2}}, room = {buf, 4};
   writev(fd, parts, 2);                //= writev(3, [ { "abc", 3 }, { "de", 2 } ], 2) = 5
   pwritev(fd, parts, 1, 0);            //= pwritev(3, [ { "abc", 3 } ], 1, 0) = 3
-  preadv(fd, &room, 1, 0);             //= preadv(3, [ { ADDR, 4 } ], 1, 0) = 4
+  preadv(fd, &room, 1, 0);             //= preadv(3, [ { "abcl", 4 } ], 1, 0) = 4
   lseek(fd, -2, SEEK_END);             //= lseek(3, -2, SEEK_END) = {number}
-  readv(fd, &room, 1);                 //= readv(3, [ { ADDR, 4 } ], 1) = 2
+  readv(fd, &room, 1);                 //= readv(3, [ { "ed", 4 } ], 1) = 2
   ftruncate(fd, 4);                    //= ftruncate(3, 4) = 0
   fsync(fd);                           //= fsync(3) = 0
   fdatasync(fd);                       //= fdatasync(3) = 0
@@ -46,7 +46,7 @@ static void contents(void) {
   dup2(fd, 9);                         //= dup2(3, 9) = 9
   dup3(fd, 8, O_CLOEXEC);              //= dup3(3, 8, O_CLOEXEC) = 8
   fcntl(fd, F_DUPFD, 20);              //= fcntl(3, F_DUPFD, 20) = 20
-  fcntl(8, F_GETFD, 0);                //= fcntl(8, F_GETFD, 0) = 1
+  fcntl(8, F_GETFD, 0);                //= fcntl(8, F_GETFD) = 1
   isatty(fd);                          //= isatty(3) = false
   struct stat st;
   fstat(fd, &st);                      //= fstat(3, { 0100644, 4 }) = 0

@@ -37,7 +37,7 @@ static void pairs(void) {
   struct iovec part = {"abc", 3}, room = {buf, 16};
   struct msghdr out = {.msg_iov = &part, .msg_iovlen = 1}, in = {.msg_iov = &room, .msg_iovlen = 1};
   sendmsg(3, &out, 0);                 //= sendmsg(3, { nil, 0, [ { "abc", 3 } ], 1, nil, 0, 0 }, 0) = 3
-  recvmsg(4, &in, 0);                  //= recvmsg(4, { nil, 0, [ { ADDR, 16 } ], 1, nil, 0, 0 }, 0) = 4
+  recvmsg(4, &in, 0);                  //= recvmsg(4, { nil, 0, [ { "xabc", 16 } ], 1, nil, 0, 0 }, 0) = 4
   shutdown(3, SHUT_WR);                //= shutdown(3, SHUT_WR) = 0
   recv(4, buf, 16, MSG_DONTWAIT);      //= recv(4, "", 16, MSG_DONTWAIT) = 0
 }
@@ -47,19 +47,19 @@ static void connections(void) {
   socklen_t size = sizeof from;
   int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);  //= socket(AF_UNIX, SOCK_STREAM|SOCK_CLOEXEC, IPPROTO_IP) = 6
   int on = 1;
-  setsockopt(listener, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);  //= setsockopt(6, SOL_SOCKET, 16, "\001\0\0\0", 4) = 0
-  bind(listener, (struct sockaddr *)&name, sizeof name);  //= bind(6, { AF_UNIX }, 110) = 0
+  setsockopt(listener, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);  //= setsockopt(6, SOL_SOCKET, SO_PASSCRED, 1, 4) = 0
+  bind(listener, (struct sockaddr *)&name, sizeof name);  //= bind(6, { AF_UNIX, "s" }, 110) = 0
   listen(listener, 8);                 //= listen(6, 8) = 0
   int client = socket(AF_UNIX, SOCK_STREAM, 0);  //= socket(AF_UNIX, SOCK_STREAM, IPPROTO_IP) = 7
-  connect(client, (struct sockaddr *)&name, sizeof name);  //= connect(7, { AF_UNIX }, 110) = 0
+  connect(client, (struct sockaddr *)&name, sizeof name);  //= connect(7, { AF_UNIX, "s" }, 110) = 0
   accept(listener, (struct sockaddr *)&from, &size);  //= accept(6, { AF_UNIX }, 110 -> 2) = 8
   accept4(client, NULL, NULL, SOCK_NONBLOCK);  //= accept4(7, nil, nil, SOCK_NONBLOCK) = -1 EINVAL (Invalid argument)
   size = sizeof from;
-  getsockname(listener, (struct sockaddr *)&from, &size);  //= getsockname(6, { AF_UNIX }, 110 -> 4) = 0
+  getsockname(listener, (struct sockaddr *)&from, &size);  //= getsockname(6, { AF_UNIX, "s" }, 110 -> 4) = 0
   size = sizeof from;
   getpeername(8, (struct sockaddr *)&from, &size);  //= getpeername(8, { AF_UNIX }, 110 -> 2) = 0
   size = sizeof on;
-  getsockopt(8, SOL_SOCKET, SO_TYPE, &on, &size);  //= getsockopt(8, SOL_SOCKET, 3, ADDR, 4) = 0
+  getsockopt(8, SOL_SOCKET, SO_TYPE, &on, &size);  //= getsockopt(8, SOL_SOCKET, SO_TYPE, 1, 4) = 0
 }
 
 static void addresses(void) {
@@ -77,9 +77,9 @@ static void addresses(void) {
   gai_strerror(EAI_NONAME);            //= gai_strerror(EAI_NONAME) = "Name or service not known"
   struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
   struct addrinfo *found;
-  getaddrinfo("127.0.0.1", "80", &hints, &found);  //= getaddrinfo("127.0.0.1", "80", { AI_NUMERICHOST|AI_NUMERICSERV, AF_INET, SOCK_STREAM, 0 }, { AI_NUMERICHOST|AI_NUMERICSERV, AF_INET, SOCK_STREAM, 6 }) = 0
+  getaddrinfo("127.0.0.1", "80", &hints, &found);  //= getaddrinfo("127.0.0.1", "80", { AI_NUMERICHOST|AI_NUMERICSERV, AF_INET, SOCK_STREAM, 0, 0, nil }, { AI_NUMERICHOST|AI_NUMERICSERV, AF_INET, SOCK_STREAM, 6, 16, { AF_INET, 80, "127.0.0.1" } }) = 0
   char service[16];
-  getnameinfo(found->ai_addr, found->ai_addrlen, buf, 64, service, 16, NI_NUMERICHOST | NI_NUMERICSERV);  //= getnameinfo({ AF_INET }, 16, "127.0.0.1", 64, "80", 16, NI_NUMERICHOST|NI_NUMERICSERV) = 0
+  getnameinfo(found->ai_addr, found->ai_addrlen, buf, 64, service, 16, NI_NUMERICHOST | NI_NUMERICSERV);  //= getnameinfo({ AF_INET, 80, "127.0.0.1" }, 16, "127.0.0.1", 64, "80", 16, NI_NUMERICHOST|NI_NUMERICSERV) = 0
   freeaddrinfo(found);                 //= freeaddrinfo(ADDR) = <void>
 }
 

@@ -49,11 +49,13 @@ static void formats(FILE *stream) {
   sprintf(buf, "%Lg %%", 2.5L);        //= sprintf("2.5 %", "%Lg %%", 2.500000) = 5
   sprintf(buf, "%2$s-%1$d", 1, "one"); //= sprintf("one-1", "%2$s-%1$d", 1, "one") = 5
   sprintf(buf, "%ls", L"wide");        //= sprintf("wide", "%ls", "wide") = 4
-  int value;
-  sscanf("42", "%d", &value);          //= __isoc99_sscanf("42", "%d") = 1
+  int value, types_of_scan[1];
+  sscanf("42", "%d", &value);          //= __isoc99_sscanf("42", "%d", 42) = 1
+  char word[8];
+  sscanf("7 seven x", "%d %7s %d", &value, word, types_of_scan);  //= __isoc99_sscanf("7 seven x", "%d %7s %d", 7, "seven", ADDR) = 2
   wchar_t wide[16];
   swprintf(wide, 16, L"%d %ls", 42, L"w");  //= swprintf("42 w", 16, "%d %ls", 42, "w") = 4
-  swscanf(L"42", L"%d", &value);       //= __isoc99_swscanf("42", "%d") = 1
+  swscanf(L"42", L"%d", &value);       //= __isoc99_swscanf("42", "%d", 42) = 1
   int types[4];
   parse_printf_format("%d %s", 4, types);  //= parse_printf_format("%d %s", 4, ADDR) = 2
 }

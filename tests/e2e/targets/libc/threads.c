@@ -91,8 +91,8 @@ static void processes(void) {
   char *words[] = {"sh", "-c", "exit 3", NULL}, *none[] = {NULL};
   posix_spawn(&pid, "/bin/sh", NULL, NULL, words, none);  //= posix_spawn({number}, "/bin/sh", nil, nil, [ "sh", "-c", "exit 3" ], ADDR) = 0
   int status;
-  waitpid(pid, &status, 0);            //= waitpid({number}, 0x300, 0) = {number}
-  waitpid(-1, &status, WNOHANG);       //= waitpid(-1, {any}, WNOHANG) = -1 ECHILD (No child processes)
+  waitpid(pid, &status, 0);            //= waitpid({number}, WIFEXITED(s) && WEXITSTATUS(s) == 3, 0) = {number}
+  waitpid(-1, &status, WNOHANG);       //= waitpid(-1, ADDR, WNOHANG) = -1 ECHILD (No child processes)
   struct rlimit limit;
   getrlimit(RLIMIT_NOFILE, &limit);    //= getrlimit(RLIMIT_NOFILE, { {number}, {number} }) = 0
   struct rusage usage;

@@ -134,6 +134,8 @@ Probe& ProbeRegistry::add_syscall(const std::string& name) {
   const Prototypes::Known& prototype = prototypes_.of_syscall(name, kSyscalls);
   probe.prototype = prototype.note;
   probe.decoder = decoder_of(prototype);
+  probe.label.parameters = probe.decoder->parameter_names();
+  probe.label.result_type = probe.decoder->result_type();
   return probes_.emplace_back(std::move(probe));
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "descriptor_names.h"
+#include "launch_arguments.h"
 #include "syscall_names.h"
 
 namespace rtrace::session {
@@ -157,6 +158,7 @@ void SyscallTracer::leave(Task& task, int64_t result, const arch::Regs& regs) {
   carried.before = &open.before;
   arch::Regs exit = regs;
   exit.raw.rax = static_cast<uint64_t>(is_error(result) ? -1 : result);
+  carried.failed = is_error(result);
   auto decoded = open.decoder->leave(open.entry, exit, memory, {}, carried);
   if (services_.options.descriptors) {
     name_descriptors(task.id, decoded.arguments);
@@ -205,10 +207,34 @@ void SyscallTracer::goes_on(Task& task) {
 std::optional<OpenSyscall> SyscallTracer::take_exec(Task& task) {
   const bool executes =
       task.syscall && (task.syscall->number == SYS_execve || task.syscall->number == SYS_execveat);
-  return executes ? std::exchange(task.syscall, std::nullopt) : std::nullopt;
+  if (executes) return std::exchange(task.syscall, std::nullopt);
+  // The command's own: it was called before there was a program to trace.
+  return task.process->launching ? std::optional<OpenSyscall>(std::in_place) : std::nullopt;
+}
+
+// What we were asked to run and what the kernel has run say what its arguments were. How long it took is not
+// known.
+void SyscallTracer::launched(Task& task) {
+  if (!services_.options.syscalls || services_.options.ltrace_compat) return;
+  LaunchArguments given(task.id.pid, services_.options.command);
+  Probe& probe = probe_of(SYS_execve, AUDIT_ARCH_X86_64);
+  services_.registry.hit(probe);
+  const auto now = timestamp();
+  decode::CallEntered entered;
+  entered.label = &probe.label;
+  entered.call = static_cast<event::CallId>(next_call_++);
+  entered.arguments = probe.decoder->enter(given.registers(), given.memory()).arguments;
+  decode::CallReturned returned;
+  returned.label = entered.label;
+  returned.call = entered.call;
+  returned.result.kind = decode::Value::Kind::integer;
+  returned.result.is_signed = true;
+  services_.reporter.take(task.id, now, std::move(entered));
+  services_.reporter.take(task.id, now, std::move(returned));
 }
 
 void SyscallTracer::executed(Task& task, const OpenSyscall& open) {
+  if (open.label == nullptr) return launched(task);
   decode::CallReturned record;
   record.label = open.label;
   record.call = open.call;

@@ -26,13 +26,15 @@ class SyscallTracer {
   void settle(Task& task);
   // It was: the call goes on.
   static void goes_on(Task& task);
-  // execve(2) has succeeded in this thread: the call is over for it, and returns in the new program.
+  // execve(2) has succeeded in this thread: the call is over for it, and returns in the new program. That of
+  // the command itself is one that nobody saw begin.
   static std::optional<OpenSyscall> take_exec(Task& task);
   void executed(Task& task, const OpenSyscall& open);
   // The thread has ended.
   void abandon(Task& task);
 
  private:
+  void launched(Task& task);
   uint64_t time_of(const Task& task) const;
   uint64_t time_since(const Task& task, const OpenSyscall& open) const;
   static void count_inside(Task& task, uint64_t nanoseconds);

@@ -108,7 +108,8 @@ CallStack::CallStack(const CallStack& other)
       active_of_(other.active_of_),
       left_(other.left_),
       next_age_(other.next_age_),
-      stop_excess_(other.stop_excess_) {
+      stop_excess_(other.stop_excess_),
+      nested_(other.nested_) {
   std::unordered_map<const Entry*, LeftList::iterator> copies;
   auto copy = left_.begin();
   for (const Entry& entry : other.left_) copies.emplace(&entry, copy++);
@@ -123,6 +124,7 @@ CallStack& CallStack::operator=(CallStack other) noexcept {
   left_index_.swap(other.left_index_);
   next_age_ = other.next_age_;
   stop_excess_ = other.stop_excess_;
+  nested_ = other.nested_;
   return *this;
 }
 
@@ -135,10 +137,10 @@ Frame& CallStack::enter(const FrameIdentity& identity, VirtAddr site, ProbeId pr
       dead);
   settle_active(identity, above, probe, now, dead);
   bool chained = !active_.empty() && active_.back().frame.identity == identity;
-  auto depth = static_cast<unsigned>(active_.size());
+  const auto frames_below = static_cast<unsigned>(depth());
   const bool recursive = active_of_[probe]++ > 0;
   active_.push_back(
-      {{identity, above, probe, call, site, now, depth, chained, false, recursive}, next_age_++});
+      {{identity, above, probe, call, site, now, frames_below, chained, false, recursive}, next_age_++});
   return active_.back().frame;
 }
 

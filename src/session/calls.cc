@@ -247,6 +247,14 @@ void CallTracer::report(Task& task) {
   for (Entered& entered : entered_) report_entry(entered);
 }
 
+// Of a tail call: the object of the function before it.
+std::string CallTracer::caller_of(const Entered& entered) {
+  if (entered.probe->label.kind != decode::ProbeLabel::Kind::entry) return {};
+  const auto& image = entered.task->process->image;
+  const auto* object = image != nullptr ? image->code_at(entered.return_address) : nullptr;
+  return object != nullptr ? object->name() : std::string();
+}
+
 void CallTracer::report_entry(Entered& entered) {
   auto decoded = entered.decoded ? std::move(*entered.decoded) : decode_entry(entered);
   if (decoded.more_at_return && !decoded.before.empty())
@@ -260,6 +268,7 @@ void CallTracer::report_entry(Entered& entered) {
   record.arguments = std::move(decoded.arguments);
   record.more_at_return = decoded.more_at_return;
   if (entered.unseen != nullptr) record.unseen_return = *entered.unseen;
+  if (services_.options.json) record.caller = caller_of(entered);
   if (entered.trace != nullptr)
     record.frames = backtraces_.describe(*entered.task->process->image, *entered.trace);
   services_.reporter.take(who_, now_, std::move(record));

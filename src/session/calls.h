@@ -55,7 +55,7 @@ class CallTracer {
   void observe_instants(Task& task, const mech::BreakpointSite& site);
   void leave_pairs_open(Task& task);
   void begin_pair(Task& task, const Entered& entered);
-  void end_pair(Task& task, const Probe& end);
+  void end_pair(Task& task, const Probe& end, const arch::VectorRegs* vectors);
   void observe_entry(Task& task, const mech::BreakpointSite& site, const mech::BreakpointSite::Owner& owner,
                      VirtAddr return_address, const NeedStopped& need_stopped);
   bool counts(const Task& task, const Probe& probe, const mech::BreakpointSite& site,
@@ -70,6 +70,7 @@ class CallTracer {
   void decode_return(Returned& returned, const arch::VectorRegs* vectors = nullptr);
   static std::optional<VirtAddr> errno_of(const Task& task, const decode::CallDecoder& decoder,
                                           const event::Frame& frame, const arch::Regs& exit);
+  static std::string caller_of(const Entered& entered);
   void report_entry(Entered& entered);
   void report_return(Returned& returned);
   event::Timestamp thread_time(const Task& task) const;

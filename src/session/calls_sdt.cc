@@ -35,11 +35,11 @@ void CallTracer::observe_instants(Task& task, const mech::BreakpointSite& site) 
     Probe& probe = services_.registry.at(owner.probe);
     if (probe.operands == nullptr) continue;
     services_.registry.hit(probe);
+    if (probe.operands->needs_vector_registers() && !vectors) vectors = tracee::vector_registers(task.id.tid);
     if (probe.role == plan::PairRole::end) {
-      end_pair(task, probe);
+      end_pair(task, probe, vectors ? &*vectors : nullptr);
       continue;
     }
-    if (probe.operands->needs_vector_registers() && !vectors) vectors = tracee::vector_registers(task.id.tid);
     Entered entered{&probe,
                     static_cast<event::CallId>(next_call_++),
                     static_cast<unsigned>(task.stack.depth()),
@@ -60,13 +60,16 @@ void CallTracer::begin_pair(Task& task, const Entered& entered) {
   if (task.open_pairs.size() == kMostOpenPairs) {
     dead_.push_back(frame_of(task.open_pairs.front(), thread_time_.monotonic, task));
     task.open_pairs.erase(task.open_pairs.begin());
+    task.stack.unnest();
   }
+  task.stack.nest();
   task.open_pairs.push_back(
       {entered.probe->id, entered.probe->pair, entered.call, entered.depth, thread_time_, task.own_time});
 }
 
-// An end whose begin was before our time, or in another thread, ends nothing.
-void CallTracer::end_pair(Task& task, const Probe& end) {
+// An end whose begin was before our time, or in another thread, ends nothing. Its arguments follow those of
+// the begin, as those of a call do that are known at its return.
+void CallTracer::end_pair(Task& task, const Probe& end, const arch::VectorRegs* vectors) {
   auto open = std::find_if(task.open_pairs.rbegin(), task.open_pairs.rend(),
                            [&](const OpenPair& one) { return one.pair == end.pair; });
   if (open == task.open_pairs.rend()) return;
@@ -75,9 +78,11 @@ void CallTracer::end_pair(Task& task, const Probe& end) {
   task.own_time += returned.frame.self;
   task.stack.count_inside(returned.frame.self);
   returned.decoded.emplace();
+  returned.decoded->arguments = end.operands->read(regs_, task.process->image->space().memory(), vectors);
   returned.decoded->result.kind = decode::Value::Kind::nothing;
   returned_.push_back(std::move(returned));
   task.open_pairs.erase(std::next(open).base());
+  task.stack.unnest();
 }
 
 void CallTracer::leave_pairs_open(Task& task) {
@@ -87,6 +92,7 @@ void CallTracer::leave_pairs_open(Task& task) {
     record.still_open = true;
     services_.reporter.take(task.id, timestamp(), std::move(record));
   }
+  task.stack.unnest(task.open_pairs.size());
   task.open_pairs.clear();
 }
 
@@ -96,6 +102,7 @@ void CallTracer::abandon_pairs(Task& task, event::CallId after) {
   while (!task.open_pairs.empty() && task.open_pairs.back().call > after) {
     services_.reporter.take(task.id, now, abandoned(frame_of(task.open_pairs.back(), time, task)));
     task.open_pairs.pop_back();
+    task.stack.unnest();
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -87,7 +88,7 @@ struct JsonSink::Impl {
   void write_probes(const Probes& probes, size_t next);
   void write_call(const OpenCall& call, const decode::CallReturned* returned, Outcome outcome);
   OpenCall take_call(const decode::ProbeLabel* label, event::CallId call, unsigned depth, uint64_t duration);
-  const std::string& members_of(const decode::ProbeLabel& label);
+  const std::string& members_of(const decode::ProbeLabel& label, const std::string& caller = {});
 
   Output& output;
   const JsonOptions options;
@@ -99,7 +100,8 @@ struct JsonSink::Impl {
   Probes first_probes;
   std::set<pid_t> pids;
   OpenCalls open;
-  std::unordered_map<const decode::ProbeLabel*, std::string> labels;
+  // By who calls it, where that is no part of the label.
+  std::unordered_map<const decode::ProbeLabel*, std::map<std::string, std::string>> labels;
 };
 
 void JsonSink::Impl::begin(std::string_view type, const decode::Header& of) {
@@ -169,16 +171,16 @@ void JsonSink::Impl::write_probes(const Probes& probes, size_t next) {
   }
 }
 
-// "name", "object", "caller" and "kind", the same in all lines of a probe.
-const std::string& JsonSink::Impl::members_of(const decode::ProbeLabel& label) {
-  std::string& text = labels[&label];
+// "name", "object", "caller" and "kind", the same in all lines of a probe with the same caller.
+const std::string& JsonSink::Impl::members_of(const decode::ProbeLabel& label, const std::string& caller) {
+  std::string& text = labels[&label][caller];
   if (!text.empty()) return text;
   JsonWriter members(text);
   const auto demangled = options.demangle ? demangle(label.name) : std::nullopt;
   members.member("name", demangled ? *demangled : label.name);
   if (demangled) members.member("symbol", label.name);
   name_or_null(members, "object", label.defined_in.empty() ? label.object : label.defined_in);
-  name_or_null(members, "caller", label.caller);
+  name_or_null(members, "caller", label.caller.empty() ? caller : label.caller);
   members.member("kind", kind_name(label.kind));
   return text;
 }
@@ -200,7 +202,7 @@ void JsonSink::Impl::write_call(const OpenCall& call, const decode::CallReturned
     json.number(returned->duration);
   else
     json.null();
-  json.raw(members_of(*call.entered.label));
+  json.raw(members_of(*call.entered.label, call.entered.caller));
   json.member("depth", uint64_t{call.entered.depth});
   json.key("args");
   json.begin_array();

@@ -31,7 +31,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(one["ret"], {"type": "int", "raw": "3", "text": "3", "value": 3})
         self.assertEqual([argument["value"] for argument in two["args"]], [-3, 40000])
         self.assertEqual(two["args"][0]["raw"], "-3")
-        self.assertEqual((one["object"], one["caller"], one["kind"], one["depth"]), ("libfixture.so", None, "entry", 0))
+        self.assertEqual((one["object"], one["caller"], one["kind"], one["depth"]), ("libfixture.so", "calls_now", "entry", 0))
         greet, = lines.named("greet")
         self.assertEqual(greet["args"], [{"type": "string", "raw": None, "text": '"hello"', "value": "hello"}])
         self.assertGreater(one["dur"], 0)

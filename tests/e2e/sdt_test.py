@@ -3,6 +3,7 @@
 
 sdt_test.py [ROUNDS]: so many kills of rtrace while it has semaphores raised (4).
 """
+import json
 import os
 import re
 import signal
@@ -73,6 +74,24 @@ class Probes(unittest.TestCase):
         self.assertEqual(shown, ['sdt:marks:begin..end(0, "outer" <unfinished ...>',
                                  'sdt:marks:begin..end(0, "inner") = <void> <T>',
                                  "<... sdt:marks:begin..end resumed> ) = <void> <T>"], result)
+
+    def test_pairs_nest_as_calls_do(self):
+        result = marks(["-n", "2", "-x", "sdt:marks:begin..end", "-x", "sdt:marks:point", "-x", "strlen"], "work 1")
+        shown = [re.sub(" +=", " =", line) for line in lines_of(result, "marks")]
+        self.assertEqual(shown, ['sdt:marks:begin..end(0, "outer" <unfinished ...>', "  sdt:marks:point(0)",
+                                 '  sdt:marks:begin..end(0, "inner") = <void>',
+                                 "<... sdt:marks:begin..end resumed> ) = <void>"], result)
+
+    def test_a_call_inside_a_pair_is_deeper_than_one_outside(self):
+        lines = [json.loads(line) for line in marks(["--json", "-x", "sdt:marks:turn..turned", "-x", "inside"],
+                                                    "turn 1", "turn 1").lines]
+        self.assertEqual([(line["name"], line["depth"]) for line in lines if line["type"] == "call"],
+                         [("inside", 0), ("inside", 1), ("marks:turn..turned", 0)] * 2)
+
+    def test_arguments_of_the_end_follow_those_of_the_begin(self):
+        result = marks(["-x", "sdt:marks:turn..turned"], "turn 5")
+        self.assertEqual([re.sub(" +=", " =", line) for line in lines_of(result, "marks")],
+                         ['sdt:marks:turn..turned(5, 10, "done") = <void>'], result)
 
     def test_an_end_alone_ends_nothing_and_a_begin_alone_has_no_return(self):
         result = marks(["-x", "sdt:marks:begin..end"], "lone", "half")

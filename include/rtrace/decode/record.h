@@ -57,6 +57,7 @@ struct CallEntered {
   // JSON and --explain.
   std::optional<std::string> unseen_return;
   std::vector<StackFrame> frames;  // -w
+  std::string caller;  // of entries, for JSON: the object that the return address lies in, where it is known
 };
 
 struct CallReturned {

@@ -23,6 +23,7 @@
 // what passes until it returns all the same is other code's.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -123,7 +124,11 @@ class CallStack {
   // The thread or its stack has ended: all frames, oldest first.
   std::vector<Frame> clear(Timestamp now);
 
-  size_t depth() const { return active_.size(); }
+  // Something else that calls are nested in begins and ends: a pair of SDT probes.
+  void nest() { ++nested_; }
+  void unnest(size_t levels = 1) { nested_ -= std::min(levels, nested_); }
+
+  size_t depth() const { return active_.size() + nested_; }
   size_t size() const { return active_.size() + left_.size(); }
   // The newest active frame, for signal handlers and backtraces.
   const Frame* top() const { return active_.empty() ? nullptr : &active_.back().frame; }
@@ -162,6 +167,7 @@ class CallStack {
   std::unordered_map<FrameIdentity, Alike, IdentityHash> left_index_;
   uint64_t next_age_ = 0;
   uint64_t stop_excess_ = 0;
+  size_t nested_ = 0;
 };
 
 }  // namespace rtrace::event

@@ -1,6 +1,7 @@
 // A program with SDT probes and semaphores, which does what it is told, a line at a time:
 //
 //   work N      N times: begin, a point, begin again inside, end, end
+//   turn N      a call of inside(), and one more between a begin and an end that have arguments
 //   lone, half  an end without a begin; a begin without an end
 //   args        the probe with an argument of each kind
 //   threads N   two threads, N begins and ends each
@@ -24,6 +25,8 @@ SEMAPHORE(begin);
 SEMAPHORE(end);
 SEMAPHORE(point);
 SEMAPHORE(args);
+SEMAPHORE(turn);
+SEMAPHORE(turned);
 
 static void point(int i) {
   if (marks_point_semaphore) STAP_PROBE1(marks, point, i);
@@ -49,6 +52,17 @@ static void args(void) {
   int64_t whole = -1234567890123;
   const char* text = "some text";
   STAP_PROBE9(marks, args, small, byte, half, word, number, large, whole, text, 5);
+}
+
+__attribute__((noinline)) int inside(int number) {
+  __asm__ volatile("" : "+r"(number));
+  return 2 * number;
+}
+
+static void turn(int number) {
+  inside(number);
+  STAP_PROBE1(marks, turn, number);
+  STAP_PROBE2(marks, turned, inside(number), "done");
 }
 
 static void* thread(void* times) {
@@ -97,6 +111,7 @@ int main(void) {
     sscanf(line, "%63s %3999s", word, rest);
     const int number = atoi(rest);
     if (!strcmp(word, "work")) work(number);
+    if (!strcmp(word, "turn")) turn(number);
     if (!strcmp(word, "lone")) STAP_PROBE(marks, end);
     if (!strcmp(word, "half")) STAP_PROBE2(marks, begin, -1, "half");
     if (!strcmp(word, "args")) args();

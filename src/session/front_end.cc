@@ -15,6 +15,7 @@
 #include <cstring>
 #include <ctime>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -25,6 +26,7 @@
 #include "rtrace/mech/repair.h"
 #include "rtrace/sink/json_summary.h"
 #include "rtrace/sink/summary_table.h"
+#include "terminal.h"
 
 namespace rtrace::session {
 namespace {
@@ -235,11 +237,14 @@ std::string FrontEnd::tables() const {
     return sink::render_summary_json(
         table, options_.summary ? sink::JsonRows::all : sink::JsonRows::those_of_histograms);
   std::string text;
-  if (options_.summary)
-    text = options_.ltrace_compat ? sink::render_ltrace_summary(table)
-                                  : sink::render_summary(table, options_.sort,
-                                                         options_.raw_times ? sink::ShareShown::contained
-                                                                            : sink::ShareShown::subtracted);
+  if (options_.summary && options_.ltrace_compat) {
+    text = sink::render_ltrace_summary(table);
+  } else if (options_.summary) {
+    const auto share = options_.raw_times ? sink::ShareShown::contained : sink::ShareShown::subtracted;
+    // A file has all columns, whoever reads it.
+    const size_t width = terminal_width_of(options_.output).value_or(std::numeric_limits<unsigned>::max());
+    text = sink::render_summary(table, options_.sort, share, width);
+  }
   return text + sink::render_histograms(table, options_.histograms, terminal_width());
 }
 

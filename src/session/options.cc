@@ -195,10 +195,31 @@ const std::vector<OptionInfo>& option_table() {
   return kTable;
 }
 
+// Words with one blank between them; where a line is full the next begins at the column where this one began.
+static void append_wrapped(std::string& text, std::string_view words, size_t column, size_t width) {
+  const size_t start = text.rfind('\n') + 1;
+  size_t used = text.size() - start;
+  bool first = true;
+  for (std::string_view word : split(words, ' ')) {
+    if (!first && used + 1 + word.size() > width) {
+      text += '\n' + std::string(column, ' ');
+      used = column;
+      first = true;
+    }
+    if (!first) text += ' ';
+    text += word;
+    used += word.size() + (first ? 0 : 1);
+    first = false;
+  }
+  text += '\n';
+}
+
 std::string help_text() {
+  constexpr size_t kColumn = 27;
+  const size_t width = std::max<size_t>(terminal_width() - 1, 2 * kColumn);
   std::string text =
       "Usage: rtrace [options] [--] command [arg ...]\n"
-      "       rtrace [options] -p PID[,PID...] [[--] command [arg ...]]\n"
+      "       rtrace [options] -p PID[,PID...] [[--] command ...]\n"
       "Traces the library calls of a process.\n";
   std::string_view group;
   for (const OptionInfo& info : option_table()) {
@@ -209,11 +230,14 @@ std::string help_text() {
       names += fmt::format("{} --{}{}", info.letter != 0 ? "," : "", info.long_name,
                            info.value.empty() ? "" : "=");
     names += info.value;
-    text += fmt::format("  {:<24} {}\n", names, info.help);
+    text += fmt::format("  {:<24} ", names);
+    append_wrapped(text, info.help, kColumn, width);
   }
-  text +=
-      "Filters are SYMBOL[@LIBRARY] with globs or /regex/, joined by + and -, or, with -x, SDT probes:\n"
-      "sdt:PROVIDER:NAME, sdt:PROVIDER:BEGIN..END. See rtrace(1).\n";
+  append_wrapped(
+      text,
+      "Filters are SYMBOL[@LIBRARY] with globs or /regex/, joined by + and -, or, with -x, SDT probes: "
+      "sdt:PROVIDER:NAME, sdt:PROVIDER:BEGIN..END. See rtrace(1).",
+      0, width);
   return text;
 }
 

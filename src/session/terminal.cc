@@ -50,6 +50,10 @@ bool locale_is_utf8() {
   return utf8;
 }
 
+std::optional<unsigned> terminal_width_of(const std::string& output) {
+  return is_terminal(output) ? std::optional(terminal_width()) : std::nullopt;
+}
+
 unsigned default_align() {
   return terminal_width() * 5 / 8;
 }

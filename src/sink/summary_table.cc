@@ -70,19 +70,39 @@ using Cells = std::array<std::string, kColumns>;
 const Cells kTitles = {"% time", "seconds", "usecs/call", "calls", "errors",  "p50",
                        "p95",    "p99",     "max",        "self",  "function"};
 
-void append_row(std::string& out, const Cells& cells, const std::array<size_t, kColumns>& widths) {
+// What a narrow terminal has no room for goes in this order: what others tell too comes first.
+constexpr std::array<size_t, 7> kLeastWanted = {2, 6, 5, 1, 7, 4, 9};
+constexpr size_t kNames = 20;
+
+// A width of 0: the column is left out.
+using Widths = std::array<size_t, kColumns>;
+
+void append_row(std::string& out, const Cells& cells, const Widths& widths) {
   for (size_t i = 0; i + 1 < kColumns; ++i)
-    fmt::format_to(std::back_inserter(out), "{:>{}} ", cells[i], widths[i]);
+    if (widths[i] > 0) fmt::format_to(std::back_inserter(out), "{:>{}} ", cells[i], widths[i]);
   out += cells.back() + "\n";
 }
 
-std::string laid_out(const std::vector<Cells>& rows, const Cells& total) {
-  std::array<size_t, kColumns> widths{};
+// Until most names have room too; what is longer than most goes on into the next line.
+void fit(Widths& widths, size_t longest_name, size_t width) {
+  const size_t names = std::clamp(longest_name, kNames, std::max(kNames, width / 2));
+  const auto needed = [&] {
+    size_t sum = names;
+    for (size_t i = 0; i + 1 < kColumns; ++i) sum += widths[i] > 0 ? widths[i] + 1 : 0;
+    return sum;
+  };
+  for (size_t column : kLeastWanted)
+    if (needed() > width) widths[column] = 0;
+}
+
+std::string laid_out(const std::vector<Cells>& rows, const Cells& total, size_t width) {
+  Widths widths{};
   for (size_t i = 0; i < kColumns; ++i) {
     widths[i] = std::max(kTitles[i].size(), total[i].size());
     for (const Cells& cells : rows) widths[i] = std::max(widths[i], cells[i].size());
   }
-  widths.back() = 20;
+  fit(widths, widths.back(), width);
+  widths.back() = kNames;
   Cells rule;
   for (size_t i = 0; i < kColumns; ++i) rule[i] = std::string(widths[i], '-');
   std::string out;
@@ -150,7 +170,7 @@ std::vector<SummaryLine> summary_lines(const SummaryTable& table) {
   return lines;
 }
 
-std::string render_summary(const SummaryTable& table, SortKey sort, ShareShown share) {
+std::string render_summary(const SummaryTable& table, SortKey sort, ShareShown share, size_t width) {
   auto lines = summary_lines(table);
   sort_lines(lines, sort);
   CallNumbers all{};
@@ -177,7 +197,7 @@ std::string render_summary(const SummaryTable& table, SortKey sort, ShareShown s
                        "",
                        short_duration(all.self_ns) + room,
                        "total"};
-  std::string out = laid_out(rows, total);
+  std::string out = laid_out(rows, total, width);
   if (unranked > 0)
     out += fmt::format("p50 to p99 are kept of {} functions, and not of {} more\n", SummaryTable::kBlocks,
                        unranked);

@@ -17,6 +17,35 @@ def uncolored(text):
     return re.sub("\x1b\\[[0-9;]*m", "", text)
 
 
+def on_terminal(words, variables):
+    """What rtrace writes to a terminal, in an environment that says nothing about colors but that."""
+    environment = {name: value for name, value in harness.environment().items() if name not in ("NO_COLOR", "TERM")}
+    reader, terminal = pty.openpty()
+    with os.fdopen(reader, "rb", 0) as screen:
+        process = subprocess.Popen([harness.RTRACE, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=terminal, env={**environment, **variables})
+        os.close(terminal)
+        text = b""
+        try:
+            while True:
+                text += screen.read(65536)
+        except OSError:  # EIO: the last writer has gone
+            pass
+        return text.decode(), process.wait(harness.PATIENCE)
+
+
+class Table(unittest.TestCase):
+    def test_fits_the_terminal_it_is_printed_on_and_is_whole_elsewhere(self):
+        words = ["-c", "-F", harness.CONF, "-x", "greet+add", "--", CALLS]
+        whole = harness.run(words).lines[0].split()
+        for columns in (60, 80, 200):
+            text, _ = on_terminal(words, {"COLUMNS": str(columns)})
+            rows = text.splitlines()
+            self.assertIn("greet@libfixture.so", text)
+            self.assertLessEqual(max(map(len, rows[:-1])), columns, text)
+            self.assertEqual(rows[0].split() == whole, columns == 200, text)
+
+
 class Color(unittest.TestCase):
     WORDS = ["-F", harness.CONF, "-x", "greet+add", "--", CALLS]
 
@@ -31,22 +60,10 @@ class Color(unittest.TestCase):
         self.assertNotIn("\x1b", harness.run(self.WORDS).trace)
         for variables, expected in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False),
                                     ({"TERM": "dumb"}, False)):
-            environment = {name: value for name, value in harness.environment().items()
-                           if name not in ("NO_COLOR", "TERM")}
-            reader, terminal = pty.openpty()
-            with os.fdopen(reader, "rb", 0) as screen:
-                process = subprocess.Popen([harness.RTRACE, *self.WORDS], stdin=subprocess.DEVNULL, stderr=terminal,
-                                           env={**environment, **variables})
-                os.close(terminal)
-                text = b""
-                try:
-                    while True:
-                        text += screen.read(65536)
-                except OSError:  # EIO: the last writer has gone
-                    pass
-                self.assertEqual(process.wait(harness.PATIENCE), 0)
-            self.assertIn(b"greet@libfixture.so", text)
-            self.assertEqual(COLOR.encode() in text, expected, variables)
+            text, status = on_terminal(self.WORDS, variables)
+            self.assertEqual(status, 0)
+            self.assertIn("greet@libfixture.so", text)
+            self.assertEqual(COLOR in text, expected, variables)
 
     def test_failures_are_colored_as_such(self):
         text = harness.run(["--color=always", "-e", "open64+open+openat@MAIN", "--", "/usr/bin/perl", "-e",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,9 @@ enum class ShareShown : uint8_t { subtracted, contained };
 
 // rtrace's table. `% time` is the part that a function's own time has in that of all; `seconds` counts a
 // function within itself once; both hold the time of calls that did not return, and end in `+` then.
-std::string render_summary(const SummaryTable& table, SortKey sort, ShareShown share);
+// `width`: columns are left out until it fits a terminal that is so wide.
+std::string render_summary(const SummaryTable& table, SortKey sort, ShareShown share,
+                           size_t width = std::numeric_limits<size_t>::max());
 
 // ltrace's table, sorted by time, with its last line `100.00 ... total`. Calls that never returned count as
 // calls, but not in usecs/call.

@@ -43,6 +43,33 @@ TEST_F(SummaryTest, TheTableHasTheColumnsOfTheManual) {
             "100.00 0.001235              101      3                          1.2ms total\n");
 }
 
+TEST_F(SummaryTest, ANarrowTerminalHasTheColumnsThatCountMost) {
+  const auto inner = call_site("inner");
+  for (int i = 0; i < 100; ++i) returned(inner, {.duration = 412, .self = 412, .failed = i < 3});
+  const auto fitted = [&](size_t width) {
+    return render_summary(table, SortKey::time, ShareShown::subtracted, width);
+  };
+  EXPECT_EQ(fitted(200), own_table());
+  EXPECT_EQ(fitted(80),
+            "% time  seconds calls errors   p50   p95   p99   max   self function\n"
+            "------ -------- ----- ------ ----- ----- ----- ----- ------ --------------------\n"
+            "100.00 0.000041   100      3 411ns 411ns 411ns 412ns 41.2us inner\n"
+            "------ -------- ----- ------ ----- ----- ----- ----- ------ --------------------\n"
+            "100.00 0.000041   100      3                         41.2us total\n");
+  EXPECT_EQ(fitted(40),
+            "% time calls   max function\n"
+            "------ ----- ----- --------------------\n"
+            "100.00   100 412ns inner\n"
+            "------ ----- ----- --------------------\n"
+            "100.00   100       total\n");
+  for (size_t width : {40, 50, 60, 70, 80, 90})
+    for (std::istringstream lines(fitted(width)); lines;) {
+      std::string line;
+      std::getline(lines, line);
+      EXPECT_LE(line.size(), width) << line;
+    }
+}
+
 TEST_F(SummaryTest, WithoutCallsTheTableIsEmptyButWhole) {
   EXPECT_EQ(own_table(),
             "% time  seconds usecs/call calls errors p50 p95 p99 max self function\n"

@@ -122,6 +122,12 @@ class Mangled(unittest.TestCase):
             lines = trace(options + ["-x", "_ZNK4shop4Cart5totalEi"], "shop").lines
             self.assertEqual(count(lines, r"^shop::Cart::total\b.*@libcart\.so\("), 1)
 
+    def test_calls_into_a_library_are_printed_demangled_and_match_demangled_names(self):
+        for chosen in (["-l", "libcart.so"], ["-e", "shop::Cart::total*"], ["-e", "*::total(int) const@shop"]):
+            with self.subTest(chosen):
+                lines = trace(["-C"] + chosen, "shop").lines
+                self.assertEqual(count(lines, r"^shop->shop::Cart::total\(int\) const\("), 1, lines)
+
 
 class Summary(unittest.TestCase):
     def test_c_counts_calls_and_prints_no_lines(self):

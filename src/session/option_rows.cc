@@ -180,7 +180,7 @@ const std::vector<Row>& option_rows() {
       {{'q', "quiet", "", kOutput, "fewer notices; -qq no exit lines either"}, SET(++d.options.quiet)},
       {{0, "ltrace-compat", "", kOther, "behave as ltrace, as when called by that name"},
        SET(d.options.ltrace_compat = true)},
-      {{0, "cpu", "follow|any", kOther, "keep rtrace by the processor of the thread that hits, or not"},
+      {{0, "cpu", "follow|any", kOther, "stay by the processor of the thread that hits"},
        set_cpu},
       {{0, "ready-fd", "N", kOther, "write one byte there when all is armed"},
        SET(d.options.ready_fd = static_cast<int>(number(o, v, 1 << 20)))},

@@ -150,6 +150,19 @@ class PostgreSQL(Server):
             "errfinish": counting.Counts(count, 0, count), "pg_re_throw": counting.Counts(2 * count, 0, 2 * count),
             "standard_ExecutorRun": counting.Counts(count + 2, 2, count)}, result)
 
+    def test_what_a_client_says_to_it_is_in_its_system_calls(self):
+        words = [os.path.join(self.cluster.programs, "psql"), "-XAtq", "-h", self.cluster.folder.path, "-U", "rtrace",
+                 "-d", "postgres", "-c", "SELECT 6*7"]
+        result = harness.run(["-L", "-S", "-b", "-s", "200", "--", *words], cwd="/")
+        self.assertEqual(result.stdout, "42\n", result)
+        shown = [re.sub(r"\) +=", ") =", line) for line in result.lines]
+        connected = 'connect@SYS(3, { AF_UNIX, "%s" }, 110) = 0' % self.cluster.folder.file(".s.PGSQL.5432")
+        asked = 'sendto@SYS(3, "Q\\0\\0\\0\\017SELECT 6*7\\0", 16, MSG_NOSIGNAL, nil, 0) = 16'
+        answered = [i for i, line in enumerate(shown) if re.match(r'recvfrom@SYS\(3, "T.*SELECT 1.*", \d+, 0, nil, nil\) = \d+$', line)]
+        self.assertTrue(answered, result)
+        self.assertLess(shown.index(connected), shown.index(asked), result)
+        self.assertLess(shown.index(asked), answered[0], result)
+
     def test_a_backend_goes_on_after_the_detach(self):
         with self.cluster.session() as session:
             session.ask(self.SCHEMA)

@@ -38,6 +38,9 @@ constexpr const char* kSeeds[] = {
     "string f2(string[arg2], int, buffer[retval], +format)",
     "int f3(enum[long](A=1,B=-5), flags(C=0x10), bitvec(array(int, 3)*), string(array(int, arg1)*))",
     "struct(float, double, longdouble) f4(longdouble, struct(char, float), hex(struct(array(char, 16))))",
+    "typedef c = struct(long, case[elt1](1=n*, 2=buffer[filled(elt1)], sockaddr[elt1]));",
+    "wstatus f5(sockaddr[arg2], int, array(c, zero)*, case[arg2](0=c*, 1=string, wstatus*))",
+    "int f6(case[retval](-1=c*, addr), array(struct(buffer[filled(elt2)], ulong), arg1)*, scanf)",
 };
 
 TEST(HostileInput, MutatedPrototypesAndEndlessMemoryGiveBoundedText) {

@@ -78,8 +78,8 @@ size_t CallerWords::equal_parts(const CallerWords& other) const {
 // them lay in the very place that is used again.
 void CallStack::settle_left(const FrameIdentity& identity, const CallerWords& above,
                             std::vector<Frame>& dead) {
-  auto found = left_index_.find(identity);
-  if (found == left_index_.end()) return;
+  auto found = left_.index.find(identity);
+  if (found == left_.index.end()) return;
   const Alike alike = found->second;
   for (LeftList::iterator newest : alike) {
     const auto end = std::next(newest);
@@ -102,35 +102,23 @@ void CallStack::settle_active(const FrameIdentity& identity, const CallerWords& 
   }
 }
 
-// The index points into the list: a copy's points into its own.
-CallStack::CallStack(const CallStack& other)
-    : active_(other.active_),
-      active_of_(other.active_of_),
-      left_(other.left_),
-      next_age_(other.next_age_),
-      stop_excess_(other.stop_excess_),
-      nested_(other.nested_) {
+CallStack::LeftFrames::LeftFrames(const LeftFrames& other) : list(other.list) {
   std::unordered_map<const Entry*, LeftList::iterator> copies;
-  auto copy = left_.begin();
-  for (const Entry& entry : other.left_) copies.emplace(&entry, copy++);
-  for (const auto& [identity, alike] : other.left_index_)
-    for (const auto& entry : alike) left_index_[identity].push_back(copies.at(&*entry));
+  auto copy = list.begin();
+  for (const Entry& entry : other.list) copies.emplace(&entry, copy++);
+  for (const auto& [identity, alike] : other.index)
+    for (const auto& entry : alike) index[identity].push_back(copies.at(&*entry));
 }
 
-CallStack& CallStack::operator=(CallStack other) noexcept {
-  active_.swap(other.active_);
-  active_of_.swap(other.active_of_);
-  left_.swap(other.left_);
-  left_index_.swap(other.left_index_);
-  next_age_ = other.next_age_;
-  stop_excess_ = other.stop_excess_;
-  nested_ = other.nested_;
+CallStack::LeftFrames& CallStack::LeftFrames::operator=(LeftFrames other) noexcept {
+  list.swap(other.list);
+  index.swap(other.index);
   return *this;
 }
 
 Frame& CallStack::enter(const FrameIdentity& identity, VirtAddr site, ProbeId probe, CallId call,
                         Timestamp now, std::vector<Frame>& dead, const CallerWords& above) {
-  if (!left_.empty()) settle_left(identity, above, dead);
+  if (!left_.list.empty()) settle_left(identity, above, dead);
   // A frame with this stack pointer and another identity has lost its slot: it is left like those below.
   leave_behind(
       [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.identity == identity; }, now,
@@ -150,8 +138,8 @@ void CallStack::leave(const FrameIdentity& identity, Timestamp now, std::vector<
       [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.identity == identity; }, now,
       dead);
   const bool active = !active_.empty() && active_.back().frame.identity == identity;
-  auto found = left_index_.find(identity);
-  if (found == left_index_.end()) {
+  auto found = left_.index.find(identity);
+  if (found == left_.index.end()) {
     if (!active) return;
     do {
       settle_times(active_.size() - 1, now);
@@ -163,7 +151,7 @@ void CallStack::leave(const FrameIdentity& identity, Timestamp now, std::vector<
   if (active) {
     // One of several: they are chosen from in one place.
     leave_behind([&](const Frame& frame) { return frame.identity != identity; }, now, dead);
-    found = left_index_.find(identity);
+    found = left_.index.find(identity);
   }
   const auto newest = most_like(found->second, above);
   const auto oldest = oldest_of_chain(newest);
@@ -181,12 +169,12 @@ void CallStack::unwind_to(VirtAddr sp, Timestamp now, std::vector<Frame>& dead) 
 
 std::vector<Frame> CallStack::clear(Timestamp now) {
   settle_times(0, now);
-  std::vector<Entry> all(left_.begin(), left_.end());
+  std::vector<Entry> all(left_.list.begin(), left_.list.end());
   all.insert(all.end(), active_.begin(), active_.end());
   std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.age < b.age; });
   active_.clear();
-  left_.clear();
-  left_index_.clear();
+  left_.list.clear();
+  left_.index.clear();
   std::vector<Frame> frames;
   frames.reserve(all.size());
   for (const Entry& entry : all) frames.push_back(entry.frame);
@@ -202,7 +190,8 @@ void CallStack::leave_behind(Stays stays, Timestamp now, std::vector<Frame>& dea
   settle_times(kept, now);
   for (size_t i = kept; i < active_.size(); ++i) keep_left(active_[i], dead);
   active_.resize(kept);
-  while (left_.size() > kMaxLeft) bury_left(left_index_.at(left_.front().frame.identity).front(), dead);
+  while (left_.list.size() > kMaxLeft)
+    bury_left(left_.index.at(left_.list.front().frame.identity).front(), dead);
 }
 
 // The active frames from `first` on are active no more.
@@ -224,14 +213,14 @@ void CallStack::settle_times(size_t first, Timestamp now) {
 }
 
 void CallStack::keep_left(const Entry& entry, std::vector<Frame>& dead) {
-  Alike& alike = left_index_[entry.frame.identity];
+  Alike& alike = left_.index[entry.frame.identity];
   if (!entry.frame.chained && alike.size() == kMaxAlike) bury_left(alike.front(), dead);
-  left_.push_back(entry);
-  left_.back().frame.left = true;
+  left_.list.push_back(entry);
+  left_.list.back().frame.left = true;
   if (entry.frame.chained)
-    alike.back() = std::prev(left_.end());
+    alike.back() = std::prev(left_.list.end());
   else
-    alike.push_back(std::prev(left_.end()));
+    alike.push_back(std::prev(left_.list.end()));
 }
 
 void CallStack::bury_active(size_t first, Timestamp now, std::vector<Frame>& dead) {
@@ -246,10 +235,10 @@ void CallStack::bury_left(LeftList::iterator newest, std::vector<Frame>& dead) {
 }
 
 void CallStack::forget_left(LeftList::iterator newest) {
-  auto found = left_index_.find(newest->frame.identity);
+  auto found = left_.index.find(newest->frame.identity);
   std::erase(found->second, newest);
-  if (found->second.empty()) left_index_.erase(found);
-  left_.erase(oldest_of_chain(newest), std::next(newest));
+  if (found->second.empty()) left_.index.erase(found);
+  left_.list.erase(oldest_of_chain(newest), std::next(newest));
 }
 
 CallStack::LeftList::iterator CallStack::oldest_of_chain(LeftList::iterator newest) {

@@ -59,7 +59,7 @@ class ConfReader {
   void read_typedef(Grammar& grammar) {
     std::string name(grammar.expect_word("a name"));
     grammar.expect('=');
-    if (grammar.peek().is("struct") && !grammar.peek_second().is('(')) {
+    if (grammar.at_forward_struct()) {
       grammar.take();
       grammar.expect(';');
       if (find(name) != nullptr) return;

@@ -15,7 +15,7 @@ bool is_declaration(const ConfItem& item) {
   for (int words = 0; words < 2; ++words) grammar.take();
   if (!grammar.peek().is('=')) return false;
   grammar.take();
-  return grammar.peek().is("struct") && !grammar.peek_second().is('(');
+  return grammar.at_forward_struct();
 }
 
 }  // namespace

@@ -29,6 +29,10 @@ class Grammar {
 
   const Token& peek() const { return lexer_.peek(); }
   const Token& peek_second() const { return lexer_.peek_second(); }
+  // At the `struct` of a forward declaration, which has neither layout nor members.
+  bool at_forward_struct() const {
+    return peek().is("struct") && !peek_second().is('(') && !peek_second().is('[');
+  }
   Token take() { return lexer_.take(); }
   void expect(char mark);
   std::string_view expect_word(std::string_view what);

@@ -87,12 +87,6 @@ class CallStack {
   // turn.
   static constexpr size_t kMaxAlike = 256;
 
-  CallStack() = default;
-  CallStack(const CallStack& other);
-  CallStack(CallStack&&) noexcept = default;
-  CallStack& operator=(CallStack other) noexcept;
-  ~CallStack() = default;
-
   // What each of a thread's stops leaves of the tracer's time on the thread's clock, ns: taken off the
   // durations of the calls around it.
   void set_stop_excess(uint64_t nanoseconds) { stop_excess_ = nanoseconds; }
@@ -115,7 +109,7 @@ class CallStack {
   }
 
   // Whether more than one frame may return with this identity.
-  bool alike(const FrameIdentity& identity) const { return left_index_.contains(identity); }
+  bool alike(const FrameIdentity& identity) const { return left_.index.contains(identity); }
 
   // Frames whose stack pointer is below are left behind from here on (an event shows where the stack ends
   // now).
@@ -129,7 +123,7 @@ class CallStack {
   void unnest(size_t levels = 1) { nested_ -= std::min(levels, nested_); }
 
   size_t depth() const { return active_.size() + nested_; }
-  size_t size() const { return active_.size() + left_.size(); }
+  size_t size() const { return active_.size() + left_.list.size(); }
   // The newest active frame, for signal handlers and backtraces.
   const Frame* top() const { return active_.empty() ? nullptr : &active_.back().frame; }
 
@@ -145,6 +139,18 @@ class CallStack {
 
   // The newest frames of the left chains with one identity, in the order in which they were left.
   using Alike = std::vector<LeftList::iterator>;
+
+  // By the time they were left. The frames of one chain lie side by side. The index points into the list: a
+  // copy's points into its own.
+  struct LeftFrames {
+    LeftList list;
+    std::unordered_map<FrameIdentity, Alike, IdentityHash> index;
+    LeftFrames() = default;
+    LeftFrames(const LeftFrames& other);
+    LeftFrames(LeftFrames&&) noexcept = default;
+    LeftFrames& operator=(LeftFrames other) noexcept;
+    ~LeftFrames() = default;
+  };
 
   template <typename Stays>
   void leave_behind(Stays stays, Timestamp now, std::vector<Frame>& dead);
@@ -162,9 +168,7 @@ class CallStack {
   // whole identity.
   std::vector<Entry> active_;
   std::unordered_map<ProbeId, uint32_t> active_of_;  // how many of each probe
-  // By the time they were left. The frames of one chain lie side by side.
-  LeftList left_;
-  std::unordered_map<FrameIdentity, Alike, IdentityHash> left_index_;
+  LeftFrames left_;
   uint64_t next_age_ = 0;
   uint64_t stop_excess_ = 0;
   size_t nested_ = 0;

@@ -118,6 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Row{"typedef myint = hex(int);\nmyint f(myint*)", "myint f(myint*)"},
         Row{"typedef node = struct;\ntypedef node = struct(int, node*);\nint f(node*)", "int f(node*)"},
+        Row{"typedef packed = struct[5, 1](char, @1 int);\nint f(packed*)", "int f(packed*)"},
         Row{"typedef node = struct;\nint f(node*)\ntypedef node = struct(int, node*);", "int f(node*)"}));
 
 class RefusedLine : public testing::TestWithParam<Row> {};

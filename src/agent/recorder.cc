@@ -11,9 +11,10 @@ namespace {
 
 constexpr uint64_t kVectorsAtEntry = RTRACE_VECTORS_SIZE, kVectorsAtReturn = 32;
 
+#define RTRACE_SELDOM __attribute__((noinline, cold))
+
 uint64_t now(const Control& control) {
-  if (control.clock == 0) [[likely]]
-    return time_stamp_counter();
+  if (control.clock == 0) return time_stamp_counter();
   constexpr int kMonotonic = 1;  // CLOCK_MONOTONIC
   uint64_t time[2] = {};
   reinterpret_cast<int (*)(int, uint64_t*)>(control.clock)(kMonotonic, time);
@@ -70,20 +71,7 @@ uint64_t append_return(const Control& control, Slot& slot, WrapperFrame& frame, 
   return append(control, slot, frame, kReturnWords, pieces);
 }
 
-// The rest of an entry that has more than its words, or found no room.
-__attribute__((noinline)) void record_entry(const Control& control, Slot& slot, WrapperFrame& frame,
-                                            const FunctionPlan& plan) {
-  frame.kept[0] = append_entry(control, slot, frame, plan);
-  if (frame.kept[0] == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
-}
-
-__attribute__((noinline)) void record_return(const Control& control, Slot& slot, WrapperFrame& frame,
-                                             const FunctionPlan& plan) {
-  if (append_return(control, slot, frame, plan) == 0)
-    asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
-}
-
-__attribute__((noinline)) bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
+bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
   switch (plan.failure) {
     case Failure::none:
       return false;
@@ -101,63 +89,128 @@ __attribute__((noinline)) bool has_failed(const Slot& slot, const FunctionPlan& 
   return *reinterpret_cast<const int32_t*>(slot.thread + static_cast<uint64_t>(plan.errno_offset)) != 0;
 }
 
+// An entry that has more than its words, or found no room.
+__attribute__((noinline)) void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
+  const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
+  frame.kept[0] = append_entry(control, slot, frame, plan);
+  if (frame.kept[0] == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
+}
+
+__attribute__((noinline)) void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
+  const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
+  if (append_return(control, slot, frame, plan) == 0)
+    asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
+}
+
+// The entry's stamp comes last: what follows it is the call's own time.
+void prepare_entry(WrapperFrame& frame, const FunctionPlan& plan) {
+  EntryRecord& entry = frame.entry;
+  entry.head = plan.entry_head;
+  entry.sp = stack_pointer(frame);
+  entry.return_address = *reinterpret_cast<const uint64_t*>(entry.sp);
+}
+
+void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, uint64_t ticks) {
+  ReturnRecord& returned = frame.returned;
+  returned.head = plan.return_head;
+  returned.ticks = ticks;
+  returned.call = frame.kept[0];
+}
+
+// Where a slot must be looked for, or the time be asked for elsewhere.
+RTRACE_SELDOM void enter_with_care(const Control& control, WrapperFrame& frame, uint32_t function) {
+  Slot* slot = own_slot(control);
+  if (slot == nullptr) return;
+  if (control.mode == Mode::count)
+    return count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
+  prepare_entry(frame, plan_of(control, function));
+  frame.entry.ticks = now(control);
+  record_entry(control, *slot, frame);
+}
+
+RTRACE_SELDOM void leave_with_care(const Control& control, WrapperFrame& frame, uint32_t function) {
+  const uint64_t ticks = now(control);
+  Slot* slot = own_slot(control);
+  if (slot == nullptr) return;
+  const FunctionPlan& plan = plan_of(control, function);
+  if (control.mode == Mode::count) {
+    const bool failed = has_failed(*slot, plan, frame.returned.result);
+    return count_return(control, *slot, {function, stack_pointer(frame), ticks}, frame.kept,
+                        failed ? Outcome::failed : Outcome::fine);
+  }
+  prepare_return(frame, plan, ticks);
+  record_return(control, *slot, frame);
+}
+
 // What of the arguments there is to hand on: a caller near the end of its stack has fewer bytes than the
 // function might take.
-__attribute__((noinline)) uint64_t passed_bytes(const Control& control, Slot* slot, uint64_t sp,
-                                                uint64_t bytes) {
+RTRACE_SELDOM uint64_t passed_bytes(const Control& control, const WrapperFrame& frame, uint64_t bytes) {
+  const uint64_t sp = stack_pointer(frame);
+  Slot* const slot = control.mode == Mode::off ? nullptr : own_slot(control);
   const uint64_t readable = slot == nullptr
                                 ? readable_bytes(sp, sp + 8, bytes)
                                 : readable_bytes({control, *slot, sp, now(control)}, sp + 8, bytes);
   return readable & ~uint64_t{15};
 }
 
+// The slot where the hash leads, if it is the calling thread's and the TSC serves.
+inline Slot* slot_at_hand(const Control& control) {
+  const uint64_t thread = thread_pointer();
+  auto* slot = reinterpret_cast<Slot*>(control.slots) + slot_of(thread, control.slot_bits);
+  return slot->thread == thread && control.clock == 0 ? slot : nullptr;
+}
+
 }  // namespace
 
 uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, uint64_t passed) {
   frame.kept[0] = 0;
+  if (passed != 0) passed = passed_bytes(control, frame, passed);
   const Mode mode = __atomic_load_n(&control.mode, __ATOMIC_ACQUIRE);
-  Slot* slot = mode == Mode::off ? nullptr : own_slot(control);
-  // The entry comes last: what follows its stamp is the call's own time.
-  if (passed != 0) passed = passed_bytes(control, slot, stack_pointer(frame), passed);
-  if (slot == nullptr) return passed;
+  if (mode == Mode::off) return passed;
+  Slot* slot = slot_at_hand(control);
+  if (slot == nullptr) [[unlikely]] {
+    enter_with_care(control, frame, function);
+    return passed;
+  }
   if (mode == Mode::count) {
-    count_entry(control, *slot, function, stack_pointer(frame), now(control), frame.kept);
+    Summary* summary = own_summary(control, *slot, function);
+    if (summary != nullptr) [[likely]]
+      begin_call(*summary, *slot, {function, stack_pointer(frame), time_stamp_counter()}, frame.kept);
+    else
+      enter_with_care(control, frame, function);
     return passed;
   }
   const FunctionPlan& plan = plan_of(control, function);
-  EntryRecord& entry = frame.entry;
-  entry.head = plan.entry_head;
-  entry.sp = stack_pointer(frame);
-  entry.return_address = *reinterpret_cast<const uint64_t*>(entry.sp);
-  entry.ticks = now(control);
+  prepare_entry(frame, plan);
+  frame.entry.ticks = time_stamp_counter();
   if ((plan.flags & FunctionPlan::kPlainEntry) != 0) {
     frame.kept[0] = rtrace_append_words(slot, &frame, plan.entry_words);
     if (frame.kept[0] != 0) [[likely]]
       return passed;
   }
-  record_entry(control, *slot, frame, plan);
+  record_entry(control, *slot, frame);
   return passed;
 }
 
 void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
   const Mode mode = __atomic_load_n(&control.mode, __ATOMIC_ACQUIRE);
   if (frame.kept[0] == 0 || mode == Mode::off) return;
-  const uint64_t ticks = now(control);
-  Slot* slot = own_slot(control);
-  if (slot == nullptr) return;
+  const uint64_t ticks = time_stamp_counter();
+  Slot* slot = slot_at_hand(control);
+  if (slot == nullptr) [[unlikely]]
+    return leave_with_care(control, frame, function);
   const FunctionPlan& plan = plan_of(control, function);
   if (mode == Mode::count) {
-    const bool failed = plan.failure != Failure::none && has_failed(*slot, plan, frame.returned.result);
-    return count_return(control, *slot, function, stack_pointer(frame), ticks, frame.kept, failed);
+    Summary* summary = own_summary(control, *slot, function);
+    if (summary == nullptr || plan.failure != Failure::none) [[unlikely]]
+      return leave_with_care(control, frame, function);
+    return end_call(control, *summary, *slot, {function, stack_pointer(frame), ticks}, frame.kept);
   }
-  ReturnRecord& returned = frame.returned;
-  returned.head = plan.return_head;
-  returned.ticks = ticks;
-  returned.call = frame.kept[0];
+  prepare_return(frame, plan, ticks);
   if ((plan.flags & FunctionPlan::kPlainReturn) != 0 && rtrace_append_words(slot, &frame, kReturnWords) != 0)
       [[likely]]
     return;
-  record_return(control, *slot, frame, plan);
+  record_return(control, *slot, frame);
 }
 
 }  // namespace rtrace::agent

@@ -16,8 +16,8 @@ class Summaries : public testing::Test {
   uint64_t call(uint32_t function, uint64_t begin, uint64_t end, uint64_t frame = 0x7000) {
     uint64_t kept[2] = {};
     Slot& slot = *own_slot(memory.control);
-    count_entry(memory.control, slot, function, frame, begin, kept);
-    count_return(memory.control, slot, function, frame, end, kept, false);
+    count_entry(memory.control, slot, {function, frame, begin}, kept);
+    count_return(memory.control, slot, {function, frame, end}, kept, Outcome::fine);
     return kept[0];
   }
   RecorderMemory memory{Mode::count, {plain_plan(), plain_plan()}, kLeastRing, 4, 8};
@@ -41,12 +41,12 @@ TEST_F(Summaries, AddUpWhatCallsTook) {
 TEST_F(Summaries, TakeCallsInsideOffACallersOwnTime) {
   Slot& slot = *own_slot(memory.control);
   uint64_t outer[2] = {}, inner[2] = {};
-  count_entry(memory.control, slot, 0, 0x7000, 1000, outer);
-  count_entry(memory.control, slot, 1, 0x6f00, 1100, inner);
-  count_return(memory.control, slot, 1, 0x6f00, 1130, inner, false);
-  count_entry(memory.control, slot, 1, 0x6f00, 1200, inner);
-  count_return(memory.control, slot, 1, 0x6f00, 1250, inner, true);
-  count_return(memory.control, slot, 0, 0x7000, 1300, outer, false);
+  count_entry(memory.control, slot, {0, 0x7000, 1000}, outer);
+  count_entry(memory.control, slot, {1, 0x6f00, 1100}, inner);
+  count_return(memory.control, slot, {1, 0x6f00, 1130}, inner, Outcome::fine);
+  count_entry(memory.control, slot, {1, 0x6f00, 1200}, inner);
+  count_return(memory.control, slot, {1, 0x6f00, 1250}, inner, Outcome::failed);
+  count_return(memory.control, slot, {0, 0x7000, 1300}, outer, Outcome::fine);
   EXPECT_EQ(own(0).total, 300u);
   EXPECT_EQ(own(0).inner, 80u);
   EXPECT_EQ(own(1).total, 80u);
@@ -57,10 +57,10 @@ TEST_F(Summaries, TakeCallsInsideOffACallersOwnTime) {
 TEST_F(Summaries, CountTheTimeOfRecursiveCallsOnce) {
   Slot& slot = *own_slot(memory.control);
   uint64_t outer[2] = {}, inner[2] = {};
-  count_entry(memory.control, slot, 0, 0x7000, 1000, outer);
-  count_entry(memory.control, slot, 0, 0x6f00, 1100, inner);
-  count_return(memory.control, slot, 0, 0x6f00, 1150, inner, false);
-  count_return(memory.control, slot, 0, 0x7000, 1300, outer, false);
+  count_entry(memory.control, slot, {0, 0x7000, 1000}, outer);
+  count_entry(memory.control, slot, {0, 0x6f00, 1100}, inner);
+  count_return(memory.control, slot, {0, 0x6f00, 1150}, inner, Outcome::fine);
+  count_return(memory.control, slot, {0, 0x7000, 1300}, outer, Outcome::fine);
   EXPECT_EQ(own(0).total, 350u);
   EXPECT_EQ(own(0).recursive, 50u);
   EXPECT_EQ(own(0).inner, 50u);
@@ -69,7 +69,7 @@ TEST_F(Summaries, CountTheTimeOfRecursiveCallsOnce) {
 TEST_F(Summaries, ACallThatWasLeftByALongjmpIsNoCaller) {
   Slot& slot = *own_slot(memory.control);
   uint64_t lost[2] = {};
-  count_entry(memory.control, slot, 0, 0x6f00, 1000, lost);
+  count_entry(memory.control, slot, {0, 0x6f00, 1000}, lost);
   call(0, 2000, 2100, 0x7000);
   EXPECT_EQ(own(0).entered, 2u);
   EXPECT_EQ(own(0).total, 100u);
@@ -81,10 +81,10 @@ TEST_F(Summaries, SubtractTheRecordersShare) {
   memory.control.share_outside = 12;
   Slot& slot = *own_slot(memory.control);
   uint64_t outer[2] = {}, inner[2] = {};
-  count_entry(memory.control, slot, 0, 0x7000, 1000, outer);
-  count_entry(memory.control, slot, 1, 0x6f00, 1100, inner);
-  count_return(memory.control, slot, 1, 0x6f00, 1150, inner, false);
-  count_return(memory.control, slot, 0, 0x7000, 1300, outer, false);
+  count_entry(memory.control, slot, {0, 0x7000, 1000}, outer);
+  count_entry(memory.control, slot, {1, 0x6f00, 1100}, inner);
+  count_return(memory.control, slot, {1, 0x6f00, 1150}, inner, Outcome::fine);
+  count_return(memory.control, slot, {0, 0x7000, 1300}, outer, Outcome::fine);
   EXPECT_EQ(own(1).total, 42u);
   EXPECT_EQ(own(0).total, 300u - 20 - 8);
   call(1, 2000, 2003);

@@ -44,7 +44,7 @@ class InProcessRecorder {
   InProcessRecorder(const Setting& setting, std::vector<Function> functions)
       : functions_(std::move(functions)),
         size_(size_for(setting)),
-        memory_(map(nullptr, size_.layout().size)) {
+        memory_(map(nullptr, size_.layout().size, MAP_SHARED)) {
     for (uint32_t i = 0; i < functions_.size(); ++i) {
       functions_[i].plan.finish(i);
       plans_.push_back(functions_[i].plan);
@@ -101,9 +101,8 @@ class InProcessRecorder {
   struct Memory {
     uint64_t begin = 0, size = 0;
   };
-  static Memory map(void* at, uint64_t size, int flags = 0) {
-    void* found =
-        mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+  static Memory map(void* at, uint64_t size, int flags) {
+    void* found = mmap(at, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
     return {found == MAP_FAILED ? 0 : reinterpret_cast<uint64_t>(found), size};
   }
   RecorderSize size_for(const Setting& setting) const {
@@ -116,7 +115,7 @@ class InProcessRecorder {
   void place_code() {
     constexpr uint64_t kStep = uint64_t{16} << 20, kRoom = uint64_t{1} << 16;
     for (uint64_t at = (address(0).value & ~uint64_t{4095}) + kStep; code_.begin == 0; at += kStep)
-      code_ = map(reinterpret_cast<void*>(at), kRoom, MAP_FIXED_NOREPLACE);
+      code_ = map(reinterpret_cast<void*>(at), kRoom, MAP_PRIVATE | MAP_FIXED_NOREPLACE);
     auto* bytes = reinterpret_cast<std::byte*>(code_.begin);
     std::memcpy(bytes, rtrace_blob_begin, static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
     auto& head = *reinterpret_cast<agent::Blob*>(bytes);

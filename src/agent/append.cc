@@ -10,7 +10,7 @@ namespace {
 constexpr int kFutexWait = 0, kFutexWake = 1;  // linux/futex.h
 
 bool is_read(const Control& control, const SharedHeader& shared) {
-  return __atomic_load_n(&control.mode, __ATOMIC_ACQUIRE) != Mode::off &&
+  return mode_now(control) != Mode::off &&
          (__atomic_load_n(&shared.owner, __ATOMIC_ACQUIRE) & kOwnerDied) == 0;
 }
 

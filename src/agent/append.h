@@ -7,6 +7,11 @@
 
 namespace rtrace::agent {
 
+// The tracer may change it at any time.
+inline Mode mode_now(const Control& control) {
+  return *static_cast<const volatile Mode*>(&control.mode);
+}
+
 // A part of a record that lies elsewhere; what `label` says stands in the record. Known to append.S.
 struct Piece {
   uint64_t label;

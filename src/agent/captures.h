@@ -13,18 +13,11 @@ namespace rtrace::agent {
 inline constexpr unsigned kMostPieces = kMaxCaptures + 4;
 
 struct Pieces {
-  Piece list[kMostPieces];
-  unsigned count;
-  bool cut;
-  uint64_t size;  // bytes in the record
+  Piece* list = nullptr;  // kMostPieces of them: an array in here would be zeroed, by memset()
+  unsigned count = 0;
+  bool cut = false;
+  uint64_t size = 0;  // bytes in the record
 };
-
-// Set one by one: an array that is to be zeroed needs memset().
-inline void begin(Pieces& pieces) {
-  pieces.count = 0;
-  pieces.cut = false;
-  pieces.size = 0;
-}
 
 // As much of [source, source + length) as the record has room for, labelled.
 void add_piece(Pieces& pieces, uint64_t label, uint64_t source, uint64_t length);

@@ -44,8 +44,8 @@ uint64_t append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_
 }
 
 uint64_t append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
-  Pieces pieces;
-  begin(pieces);
+  Piece room[kMostPieces];
+  Pieces pieces{room};
   const Reader reader{control, slot, frame.entry.sp, frame.entry.ticks};
   if (plan.shown_bytes != 0) add_stack(pieces, reader, plan.shown_bytes);
   if ((plan.flags & FunctionPlan::kVectors) != 0)
@@ -55,8 +55,8 @@ uint64_t append_entry(const Control& control, Slot& slot, WrapperFrame& frame, c
 }
 
 uint64_t append_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
-  Pieces pieces;
-  begin(pieces);
+  Piece room[kMostPieces];
+  Pieces pieces{room};
   const Reader reader{control, slot, stack_pointer(frame), frame.returned.ticks};
   const uint64_t result = frame.returned.result;
   if ((plan.flags & FunctionPlan::kSecondResult) != 0)
@@ -146,7 +146,7 @@ RTRACE_SELDOM void leave_with_care(const Control& control, WrapperFrame& frame, 
 // function might take.
 RTRACE_SELDOM uint64_t passed_bytes(const Control& control, const WrapperFrame& frame, uint64_t bytes) {
   const uint64_t sp = stack_pointer(frame);
-  Slot* const slot = control.mode == Mode::off ? nullptr : own_slot(control);
+  Slot* const slot = mode_now(control) == Mode::off ? nullptr : own_slot(control);
   const uint64_t readable = slot == nullptr
                                 ? readable_bytes(sp, sp + 8, bytes)
                                 : readable_bytes({control, *slot, sp, now(control)}, sp + 8, bytes);
@@ -165,7 +165,7 @@ inline Slot* slot_at_hand(const Control& control) {
 uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, uint64_t passed) {
   frame.kept[0] = 0;
   if (passed != 0) passed = passed_bytes(control, frame, passed);
-  const Mode mode = __atomic_load_n(&control.mode, __ATOMIC_ACQUIRE);
+  const Mode mode = mode_now(control);
   if (mode == Mode::off) return passed;
   Slot* slot = slot_at_hand(control);
   if (slot == nullptr) [[unlikely]] {
@@ -193,7 +193,7 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
 }
 
 void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
-  const Mode mode = __atomic_load_n(&control.mode, __ATOMIC_ACQUIRE);
+  const Mode mode = mode_now(control);
   if (frame.kept[0] == 0 || mode == Mode::off) return;
   const uint64_t ticks = time_stamp_counter();
   Slot* slot = slot_at_hand(control);

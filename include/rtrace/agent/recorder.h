@@ -74,15 +74,15 @@ struct FunctionPlan {
   };
   static constexpr int64_t kNoErrno = INT64_MIN;
 
-  uint8_t flags;
-  Failure failure;
+  uint8_t flags = 0;
+  Failure failure = Failure::none;
   // Of EntryRecord: with all arguments, al and the saved registers 18; those at the end can be left away.
-  uint16_t entry_words;
+  uint16_t entry_words = RTRACE_PLAIN_ENTRY_WORDS;
   // From behind the return address: what the stub hands on to the function, and what the record shows.
-  uint16_t passed_bytes;  // a multiple of 16
-  uint16_t shown_bytes;
-  int64_t errno_offset;                // from the thread pointer, or kNoErrno
-  RecordHead entry_head, return_head;  // see finish()
+  uint16_t passed_bytes = 0;  // a multiple of 16
+  uint16_t shown_bytes = 0;
+  int64_t errno_offset = kNoErrno;               // from the thread pointer
+  RecordHead entry_head = {}, return_head = {};  // see finish()
   CapturePlan at_entry, at_return;
 
   // What follows from the rest.

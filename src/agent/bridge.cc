@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include "system.h"
+
 namespace rtrace::agent {
 
 uint64_t find_copy(const SiteTable* table, uint64_t site) {
@@ -34,19 +36,10 @@ extern "C" __attribute__((visibility("hidden"))) const volatile Blob rtrace_blob
 
 namespace {
 
+using rtrace::agent::system_call;
+
 constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
 constexpr uint64_t kInt3 = 0xcc;
-
-long system_call(long number, uint64_t first = 0, uint64_t second = 0, uint64_t third = 0,
-                 uint64_t fourth = 0) {
-  long answer = 0;
-  register uint64_t r10 asm("r10") = fourth;
-  asm volatile("syscall"
-               : "=a"(answer)
-               : "a"(number), "D"(first), "S"(second), "d"(third), "r"(r10)
-               : "rcx", "r11", "memory");
-  return answer;
-}
 
 // Whether memory that may not be there holds an int3. The kernel looks first: all signals are blocked here,
 // so that blocking what it finds changes nothing.

@@ -70,7 +70,7 @@ std::string Foothold::make_room(const Means& means, Range near, size_t sites,
   const uint64_t bytes = (sites + 64) * arch::kMaxOutOfLine;
   const uint64_t wanted = sites * arch::kMaxOutOfLine;
   if (arena_.room_near(near.begin) < wanted || arena_.room_near(near.end) < wanted) {
-    const uint64_t head = exists() ? kBehindHeader : arch::kPageSize + kFrameArea;
+    const uint64_t head = exists() ? kBehindHeader : agent::kBlobRoom + kFrameArea;
     const uint64_t size = round_up(std::max(bytes + head, kSmallestChunk), arch::kPageSize);
     if (std::string failure = map_chunk(means, near, size, maps); !failure.empty()) return failure;
   }
@@ -99,7 +99,7 @@ std::string Foothold::begin_blob(const Means& means, Range chunk) {
   if (!mapped.failure.empty()) return mapped.failure;
   std::vector<std::byte> bytes(static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
   std::memcpy(bytes.data(), rtrace_blob_begin, bytes.size());
-  const Range frame{chunk.begin + arch::kPageSize, chunk.begin + arch::kPageSize + kFrameArea};
+  const Range frame{chunk.begin + agent::kBlobRoom, chunk.begin + agent::kBlobRoom + kFrameArea};
   agent::Blob head = offsets();
   head.mapping = header(agent::kBlobMapping, chunk.size());
   head.frame_begin = frame.begin.value;
@@ -108,7 +108,7 @@ std::string Foothold::begin_blob(const Means& means, Range chunk) {
   if (means.memory.write(chunk.begin, bytes) != 0) return "the new page cannot be written (/proc/PID/mem)";
   blob_ = chunk.begin;
   frame_area_ = frame;
-  arena_.add(chunk, arch::kPageSize + kFrameArea);
+  arena_.add(chunk, agent::kBlobRoom + kFrameArea);
   RTRACE_LOG(mech, 1, "blob and copies of {} at {}-{}", means.memory.pid(), chunk.begin, chunk.end);
   return {};
 }

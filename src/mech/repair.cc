@@ -90,7 +90,7 @@ bool Repair::in_borrowed(VirtAddr pc) const {
 // In the handler or in the gadget.
 bool Repair::in_blob(VirtAddr pc) const {
   return std::any_of(remains_.blobs.begin(), remains_.blobs.end(), [&](const auto& blob) {
-    return Range{blob.address, blob.address + arch::kPageSize}.contains(pc);
+    return Range{blob.address, blob.address + agent::kBlobRoom}.contains(pc);
   });
 }
 

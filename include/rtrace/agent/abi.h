@@ -39,14 +39,20 @@ struct CapturePlan {
 struct MappingHeader {
   char magic[16];
   uint32_t version;
-  uint32_t kind;     // 1: the blob, with copies behind it; 2: more copies; 3: a SiteTable
+  uint32_t kind;     // MappingKind
   uint64_t size;     // of the mapping
   uint64_t session;  // of the tracer that made it
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 1;
-enum MappingKind : uint32_t { kBlobMapping = 1, kCopiesMapping = 2, kTableMapping = 3 };
+inline constexpr uint32_t kAbiVersion = 2;
+enum MappingKind : uint32_t {
+  kBlobMapping = 1,  // the blob, with copies behind it
+  kCopiesMapping,    // more copies
+  kTableMapping,     // a SiteTable
+  kControlMapping,   // recorder.h
+  kSharedMapping,
+};
 
 // One int3 of ours: where it stands, where its out-of-line copy is (0: none any more), and the byte it
 // displaced, in the upper byte of the same word. Or an SDT semaphore that is raised by us: its address, no
@@ -85,9 +91,21 @@ struct Blob {
   // A thread whose signals the tracer holds back for a moment, and the mask that is its own; 0: none.
   int64_t masked_thread;
   uint64_t own_mask;
+  uint64_t control;       // address of the recorder's Control
+  uint64_t enter, leave;  // offsets of what wrappers call
+  // Offsets. A thread that a signal finds within one of these is taken back to its first instruction before
+  // the signal is delivered (recorder.h).
+  struct Restartable {
+    uint64_t begin, end;
+  };
+  Restartable appends[2];
 };
+// Of the mapping's beginning, for the blob.
+inline constexpr uint64_t kBlobRoom = 4 * 4096;
 
 }  // namespace rtrace::agent
 
-// The blob as it is copied into tracees.
+// The blob as it is copied into tracees, and its call frame information (.eh_frame), which counts addresses
+// from the blob's beginning and lies at rtrace_blob_frames_at itself.
 extern "C" const unsigned char rtrace_blob_begin[], rtrace_blob_end[];
+extern "C" const unsigned char rtrace_blob_frames_begin[], rtrace_blob_frames_end[];

@@ -5,11 +5,15 @@
   .hidden rtrace_blob
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
-  .long 1, 1                // kAbiVersion, kBlobMapping
+  .long 2, 1                // kAbiVersion, kBlobMapping
   .quad 0, 0                // size, session: by the tracer
   .quad rtrace_bridge, restorer, gadget
   .quad 0, 0, 0             // table, frame area
   .quad 0, 0                // masked thread
+  .quad 0                   // control
+  .quad rtrace_enter, rtrace_leave
+  .quad rtrace_append_words, rtrace_append_words_end
+  .quad rtrace_append_pieces, rtrace_append_pieces_end
 
   .text
 // Byte for byte what unwinders know a signal frame's return by (gcc: config/i386/linux-unwind.h).

@@ -14,6 +14,8 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
+constexpr size_t kBlobPages = agent::kBlobRoom / arch::kPageSize;
+
 // Anonymous pages of this very process, which stand for a tracee's.
 class Pages {
  public:
@@ -74,11 +76,11 @@ TEST(Remains, AreFoundBehindForeignPagesThatTheKernelHasJoinedWithThem) {
 }
 
 TEST(Remains, TellWhatBelongsWhereEachSiteStands) {
-  Pages pages(4);
-  pages.header(0, agent::kBlobMapping, arch::kPageSize);
-  pages.header(1, agent::kTableMapping, arch::kPageSize);
-  pages.as<agent::Blob>(0)->table = pages.at(1).value;
-  auto* table = pages.as<agent::SiteTable>(1);
+  Pages pages(kBlobPages + 1);
+  pages.header(0, agent::kBlobMapping, agent::kBlobRoom);
+  pages.header(kBlobPages, agent::kTableMapping, arch::kPageSize);
+  pages.as<agent::Blob>(0)->table = pages.at(kBlobPages).value;
+  auto* table = pages.as<agent::SiteTable>(kBlobPages);
   table->slots = 128;
   table->entries[3] = {0x1000, 0x2000 | uint64_t{0x90} << 56};
   table->entries[9] = {0x2000, 0};                               // removed
@@ -91,12 +93,12 @@ TEST(Remains, TellWhatBelongsWhereEachSiteStands) {
 }
 
 TEST(Remains, WithHostileNumbersAreNotBelieved) {
-  Pages pages(4);
-  pages.header(0, agent::kBlobMapping, arch::kPageSize);
-  pages.header(1, agent::kTableMapping, arch::kPageSize);
-  pages.header(3, agent::kCopiesMapping, uint64_t{1} << 60);
-  pages.as<agent::Blob>(0)->table = pages.at(1).value;
-  pages.as<agent::SiteTable>(1)->slots = ~uint64_t{0} / 16;
+  Pages pages(kBlobPages + 3);
+  pages.header(0, agent::kBlobMapping, agent::kBlobRoom);
+  pages.header(kBlobPages, agent::kTableMapping, arch::kPageSize);
+  pages.header(kBlobPages + 2, agent::kCopiesMapping, uint64_t{1} << 60);
+  pages.as<agent::Blob>(0)->table = pages.at(kBlobPages).value;
+  pages.as<agent::SiteTable>(kBlobPages)->slots = ~uint64_t{0} / 16;
   const Remains remains = pages.find();
   EXPECT_THAT(remains.pages, SizeIs(2));
   EXPECT_THAT(remains.bytes, IsEmpty());
@@ -106,14 +108,14 @@ TEST(Remains, WithHostileNumbersAreNotBelieved) {
 
 TEST(Remains, WithABlobThatIsNotOursAreNotTrusted) {
   Pages pages(4);
-  pages.header(0, agent::kBlobMapping, arch::kPageSize);
+  pages.header(0, agent::kBlobMapping, agent::kBlobRoom);
   EXPECT_THAT(pages.find().blobs, SizeIs(1));
   pages.as<agent::Blob>(0)->frame_end += arch::kPageSize;
   EXPECT_THAT(pages.find().blobs, IsEmpty()) << "a frame outside of it";
-  pages.header(0, agent::kBlobMapping, arch::kPageSize);
+  pages.header(0, agent::kBlobMapping, agent::kBlobRoom);
   pages.as<agent::Blob>(0)->gadget += 1;
   EXPECT_THAT(pages.find().blobs, IsEmpty()) << "another gadget";
-  pages.header(0, agent::kBlobMapping, arch::kPageSize);
+  pages.header(0, agent::kBlobMapping, agent::kBlobRoom);
   *(pages.as<unsigned char>(0) + sizeof(agent::Blob) + 8) ^= 1;
   EXPECT_THAT(pages.find().blobs, IsEmpty()) << "other code";
 }

@@ -1,0 +1,35 @@
+// Numbers that C++ and assembly of the agent share: offsets of fields, sizes, kinds of records. recorder.h
+// asserts that the structs agree.
+#pragma once
+
+#define RTRACE_SLOT_HEAD 8
+#define RTRACE_SLOT_RING 16
+#define RTRACE_SLOT_CAPACITY 24
+#define RTRACE_SLOT_LOST 32
+#define RTRACE_SLOT_NAME 40
+#define RTRACE_SLOT_TAIL 64
+
+#define RTRACE_RECORD_LOST 16
+#define RTRACE_KIND_PADDING 1
+#define RTRACE_HEAD_WORDS_SHIFT 16
+#define RTRACE_RETURN_WORDS 5
+#define RTRACE_PLAIN_ENTRY_WORDS 11
+
+#define RTRACE_JOB_SLOT 0
+#define RTRACE_JOB_WORDS 8
+#define RTRACE_JOB_WORD_COUNT 16
+#define RTRACE_JOB_PIECES 24
+#define RTRACE_JOB_PIECES_END 32
+#define RTRACE_JOB_SIZE 40
+#define RTRACE_PIECE_SIZE 24
+
+// Of the wrapper's frame, from rbp downwards.
+#define RTRACE_FRAME_SIZE 176
+#define RTRACE_FRAME_ARGUMENTS 40
+#define RTRACE_FRAME_RAX 88
+#define RTRACE_FRAME_SAVED 96
+#define RTRACE_FRAME_R10 144
+#define RTRACE_FRAME_R11 152
+#define RTRACE_FRAME_KEPT 160
+#define RTRACE_FRAME_RESULT 32
+#define RTRACE_VECTORS_SIZE 128

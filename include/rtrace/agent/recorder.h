@@ -1,0 +1,286 @@
+// What the recorder inside a tracee and the tracer share: plain data, of the version that abi.h states.
+//
+// Two mappings. The control mapping is private and read-only to the tracee (the tracer writes through
+// /proc/PID/mem): a header page; the Control on a page of its own, under MADV_WIPEONFORK, so that a child
+// finds `enabled` false; the FunctionPlans. The shared mapping is a memfd that the tracer maps too: the
+// SharedHeader, one Slot for each thread, the summaries, one ring for each slot.
+//
+// **Two records a call**, one at its entry and one at its return. The order of a thread's records is the
+// order of what happened to it, so text that is made of them is the same, line for line, as text made of
+// breakpoints: a call that is still open is seen, with what other calls are made inside; a call that is never
+// returned from (longjmp, exception, exit) needs nothing special. One record a call, written at its return,
+// would have to come with a second structure that shows the open calls, and could not be rendered before the
+// outermost call has returned, while the ring fills up. What the second record costs is a copy of five words.
+//
+// **An append never sees a signal.** A record is written behind the ring's head and becomes visible by one
+// store, in a few instructions of assembly that touch nothing else (Blob::appends). Every signal of a seized
+// thread is a stop before it is a handler: where the thread stands within these instructions the tracer sets
+// rip to their first one, their inputs being intact, and they begin anew when the handler has returned. So a
+// handler that records finds the ring whole; one that leaves by siglongjmp leaves nothing half done; one that
+// fills the ring can wait for the reader. (Reserving by xadd and committing when the nesting ends has neither
+// of the last two properties: an activation that is abandoned never commits, and a ring that is full within a
+// nested one waits for a reader that waits for the outer one.) Once the tracer is dead signals do interrupt
+// an append; then nobody reads the ring.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rtrace/agent/abi.h"
+#include "rtrace/agent/buckets.h"
+#include "rtrace/agent/layout.h"
+
+namespace rtrace::agent {
+
+enum class Mode : uint8_t {
+  off,     // wrappers pass straight through; so does a child by fork, whose page was wiped
+  record,  // a record at each entry and return
+  count,   // summaries in place, no records
+};
+enum class OnFull : uint8_t {
+  block,  // the thread waits for the reader, as long as the owner lives
+  drop,   // lost, and counted
+};
+
+// The first word of each record: its kind, how many of its words come before the pieces, how many there are
+// in all, its function.
+enum RecordKind : uint8_t {
+  kPadding = RTRACE_KIND_PADDING,  // to the ring's end; this one word only
+  kEntry,
+  kReturn,
+  kThread,  // from here on the ring is this thread's
+};
+inline constexpr uint8_t kCut = 0x80;  // in `fixed`: not everything that the plan names had room
+struct RecordHead {
+  uint8_t kind;
+  uint8_t fixed;
+  uint16_t words;
+  uint32_t function;
+};
+
+// How a failure shows in rax, for the summary's errors: what decode calls failed. With an errno it counts
+// only where that is not 0.
+enum class Failure : uint8_t { none, minus_one_32, minus_one_64, null };
+
+struct FunctionPlan {
+  enum Flag : uint8_t {
+    kCapturesAtEntry = 1,
+    kCapturesAtReturn = 2,
+    kVectors = 4,       // the stub saves xmm0-xmm7, at return xmm0 and xmm1; they travel with the records
+    kSecondResult = 8,  // rdx at return too
+    kEntryOnly = 16,    // the stub jumps to the function: there is no return to record
+    kPlainEntry = 32,   // the record is the frame's words alone; see finish()
+    kPlainReturn = 64,
+  };
+  static constexpr int64_t kNoErrno = INT64_MIN;
+
+  uint8_t flags = 0;
+  Failure failure = Failure::none;
+  // Of EntryRecord: with all arguments, al and the saved registers 18; those at the end can be left away.
+  uint16_t entry_words = RTRACE_PLAIN_ENTRY_WORDS;
+  // From behind the return address: what the stub hands on to the function, and what the record shows.
+  uint16_t passed_bytes = 0;  // a multiple of 16
+  uint16_t shown_bytes = 0;
+  int64_t errno_offset = kNoErrno;               // from the thread pointer
+  RecordHead entry_head = {}, return_head = {};  // see finish()
+  CapturePlan at_entry, at_return;
+
+  // What follows from the rest.
+  void finish(uint32_t function);
+};
+
+struct Control {
+  Mode mode;
+  OnFull on_full;
+  uint8_t cache_pages;  // 1: all that can unmap memory bumps SharedHeader::mappings first
+  uint8_t slot_bits;
+  uint32_t functions;
+  uint64_t plans;   // addresses in the tracee, from here on
+  uint64_t shared;  // SharedHeader
+  uint64_t slots;   // 1 << slot_bits of them
+  uint64_t summary_index;
+  uint64_t summaries;
+  uint64_t rings;
+  uint64_t ring_bytes;            // a power of two, at least kLeastRing
+  uint64_t clock;                 // clock_gettime of the vdso, where the TSC will not do; else 0
+  uint64_t nanoseconds_per_tick;  // times 2^32
+  // What the recorder itself takes of a call, in ticks: between its two stamps, and outside of them.
+  uint32_t share_inside, share_outside;
+  uint32_t summaries_count;
+};
+
+inline constexpr uint32_t kOwnerDied = 0x40000000;  // FUTEX_OWNER_DIED
+
+struct SharedHeader {
+  MappingHeader mapping;
+  // A robust futex that the engine holds, from its own list (set_robust_list(2)): the kernel sets kOwnerDied
+  // when it dies, whatever it died of.
+  uint32_t owner;
+  // Counts up and is woken (futex) when a thread waits for room.
+  uint32_t doorbell;
+  // Counts up before memory is unmapped or protected: by the stubs at the functions that do so, and by the
+  // tracer when an object is about to go. What is known of pages is forgotten.
+  alignas(64) uint64_t mappings;
+  uint64_t unplaced;           // calls of threads for which there was no slot
+  uint32_t summaries_claimed;  // may exceed Control::summaries_count
+};
+
+struct PageKnown {
+  uint64_t page;
+  uint64_t stamp;
+};
+inline constexpr unsigned kPagesKnown = 32;
+
+// One thread's. Found by a hash of its thread pointer, claimed by the thread itself, given back by the tracer
+// when it has seen the thread end, before another can get the same thread pointer.
+struct Slot {
+  static constexpr uint64_t kFree = 0, kGivenBack = 1;
+  // In the low bits of `thread`, which a thread pointer has not: then it is not found at the first look.
+  static constexpr uint64_t kClaiming = 2;
+  static constexpr uint64_t kMuted = 4;  // another task runs with this thread pointer (a vfork child)
+  static constexpr uint64_t kStates = 7;
+  uint64_t thread;    // the thread pointer
+  uint64_t head;      // bytes that were ever written to the ring
+  uint64_t ring;      // address in the tracee
+  uint64_t capacity;  // of the ring
+  uint32_t lost_entries, lost_returns;
+  uint64_t name;  // what call_of() makes of position 0
+  uint64_t held;  // summaries: ticks that were the recorder's
+  uint64_t own;   // summaries: ticks of calls that have ended
+  // By the reader, on a line of its own.
+  uint64_t tail;  // bytes that were ever read
+  uint32_t waiting;
+  int32_t tid;  // by the thread, when it claims the slot
+  // By the tracer: the thread's stack, of which everything above the stack pointer is mapped; or zeros.
+  uint64_t stack_begin, stack_end;
+  uint64_t unused[4];
+  PageKnown pages[kPagesKnown];
+  uint64_t padding[48];
+};
+
+// What is known of one function in one thread, or in all threads that got none of their own. In ticks, but
+// for the buckets, which are of nanoseconds.
+struct Summary {
+  uint32_t function;
+  uint32_t shared;  // 1: of all other threads
+  uint64_t entered, errors;
+  uint64_t total, greatest;
+  uint64_t inner;        // of `total`, what recorded calls inside took
+  uint64_t recursive;    // of `total`, the calls inside a call of the same function
+  uint64_t outer_frame;  // of the outermost open call; 0: none
+  Buckets durations;     // of the calls that have returned
+  uint64_t padding[120];
+};
+
+// Followed by pieces: {label, length, bytes padded to 8}.
+struct EntryRecord {
+  RecordHead head;
+  uint64_t ticks;
+  uint32_t lost_entries, lost_returns;  // of the ring so far
+  uint64_t sp;                          // where the return address lies
+  uint64_t return_address;
+  uint64_t arguments[6];  // rdi rsi rdx rcx r8 r9
+  uint64_t rax;           // al: vector registers used by the arguments of a variadic function
+  uint64_t saved[6];      // rbx rbp r12 r13 r14 r15
+};
+struct ReturnRecord {
+  RecordHead head;
+  uint64_t ticks;
+  uint32_t lost_entries, lost_returns;
+  uint64_t call;  // of the entry: call_of()
+  uint64_t result;
+};
+// No record has fewer words.
+struct ThreadRecord {
+  RecordHead head;
+  uint64_t ticks;
+  uint32_t lost_entries, lost_returns;
+  uint64_t tid;
+  uint64_t reserved;
+};
+
+// A piece is memory, labelled with its address, or what no address names: the first page holds nothing.
+inline constexpr uint64_t kVectorPiece = 1, kSecondResultPiece = 2;
+
+inline constexpr uint64_t kMaxRecordWords = 2048;
+inline constexpr uint64_t kLeastRing = uint64_t{1} << 16;
+inline constexpr unsigned kEntryWords = sizeof(EntryRecord) / 8;
+inline constexpr unsigned kPlainEntryWords = RTRACE_PLAIN_ENTRY_WORDS;  // up to the six arguments
+inline constexpr unsigned kReturnWords = RTRACE_RETURN_WORDS;
+
+inline void FunctionPlan::finish(uint32_t function) {
+  entry_head = {kEntry, static_cast<uint8_t>(entry_words), entry_words, function};
+  return_head = {kReturn, kReturnWords, kReturnWords, function};
+  constexpr unsigned kBesidesWords = kCapturesAtReturn | kVectors | kSecondResult;
+  const bool plain_entry = (flags & (kCapturesAtEntry | kVectors)) == 0 && shown_bytes == 0;
+  const bool plain_return = (flags & kBesidesWords) == 0 && errno_offset == kNoErrno;
+  unsigned all = flags & ~(unsigned{kPlainEntry} | kPlainReturn);
+  if (plain_entry) all |= kPlainEntry;
+  if (plain_return) all |= kPlainReturn;
+  flags = static_cast<uint8_t>(all);
+}
+
+// Names a recorded call: the slot and the place of its entry's record. Never 0.
+constexpr uint64_t call_of(uint64_t slot, uint64_t position) {
+  return slot << 48 | position | 1;
+}
+
+// The wrapper's frame, below the saved rbp: what the stub stores and the recorder completes. The first 18
+// words become the entry's record; after the return the first five become that of the return. Only `kept`
+// stays while the function runs, but where the plan has captures at return.
+struct WrapperFrame {
+  union {
+    EntryRecord entry;
+    ReturnRecord returned;
+  };
+  uint64_t r10;
+  uint64_t r11;  // at return: rdx
+  uint64_t kept[2];
+};
+
+constexpr uint64_t slot_of(uint64_t thread, unsigned bits) {
+  return thread * 0x9e3779b97f4a7c15 >> (64 - bits);
+}
+
+// Where the parts of the shared mapping lie, by offset.
+struct SharedLayout {
+  uint64_t slots, summary_index, summaries, rings, size;
+};
+constexpr SharedLayout shared_layout(unsigned slot_bits, uint32_t functions, uint32_t summaries,
+                                     uint64_t ring_bytes) {
+  constexpr uint64_t kPage = 4096;
+  const uint64_t threads = uint64_t{1} << slot_bits;
+  SharedLayout layout{};
+  layout.slots = kPage;
+  layout.summary_index = layout.slots + threads * sizeof(Slot);
+  const uint64_t index = summaries == 0 ? 0 : threads * functions * sizeof(uint32_t);
+  layout.summaries = (layout.summary_index + index + kPage - 1) / kPage * kPage;
+  layout.rings = layout.summaries + summaries * sizeof(Summary);
+  layout.size = layout.rings + threads * ring_bytes;
+  return layout;
+}
+
+// And those of the control mapping.
+inline constexpr uint64_t kControlOffset = 4096, kPlansOffset = 8192;
+
+static_assert(offsetof(Slot, head) == RTRACE_SLOT_HEAD && offsetof(Slot, ring) == RTRACE_SLOT_RING &&
+              offsetof(Slot, capacity) == RTRACE_SLOT_CAPACITY &&
+              offsetof(Slot, lost_entries) == RTRACE_SLOT_LOST && offsetof(Slot, name) == RTRACE_SLOT_NAME &&
+              offsetof(Slot, tail) == RTRACE_SLOT_TAIL);
+static_assert(sizeof(Slot) == 1024 && sizeof(Summary) == 16384 && sizeof(SharedHeader) <= 4096 &&
+              sizeof(Control) <= 4096);
+static_assert(sizeof(RecordHead) == 8 && offsetof(RecordHead, words) * 8 == RTRACE_HEAD_WORDS_SHIFT &&
+              offsetof(EntryRecord, lost_entries) == RTRACE_RECORD_LOST &&
+              offsetof(ReturnRecord, lost_entries) == RTRACE_RECORD_LOST &&
+              offsetof(ThreadRecord, lost_entries) == RTRACE_RECORD_LOST && kEntryWords == 18 &&
+              sizeof(ReturnRecord) == kReturnWords * 8 && sizeof(ThreadRecord) >= kReturnWords * 8 &&
+              offsetof(EntryRecord, arguments) == RTRACE_FRAME_ARGUMENTS &&
+              offsetof(EntryRecord, rax) == RTRACE_FRAME_RAX &&
+              offsetof(EntryRecord, saved) == RTRACE_FRAME_SAVED &&
+              offsetof(ReturnRecord, result) == RTRACE_FRAME_RESULT);
+static_assert(sizeof(WrapperFrame) == RTRACE_FRAME_SIZE && sizeof(WrapperFrame) % 16 == 0 &&
+              offsetof(WrapperFrame, r10) == RTRACE_FRAME_R10 &&
+              offsetof(WrapperFrame, r11) == RTRACE_FRAME_R11 &&
+              offsetof(WrapperFrame, kept) == RTRACE_FRAME_KEPT);
+
+}  // namespace rtrace::agent

@@ -1,0 +1,76 @@
+// The tracer's side of the memory that the recorder in a tracee writes to (agent/recorder.h): laying it out,
+// and saying which of its slots are whose. Whatever is read here, the tracee may have written.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "rtrace/agent/recorder.h"
+#include "rtrace/base/address.h"
+
+namespace rtrace::mech {
+
+struct RecorderSize {
+  unsigned slot_bits = 12;
+  uint32_t functions = 0;
+  uint32_t summaries = 0;  // 0: records; else at least one for each function
+  uint64_t ring_bytes = uint64_t{1} << 20;
+  bool operator==(const RecorderSize&) const = default;
+
+  agent::SharedLayout layout() const {
+    return agent::shared_layout(slot_bits, functions, summaries, ring_bytes);
+  }
+  uint64_t slots() const { return uint64_t{1} << slot_bits; }
+};
+
+class SharedRecords {
+ public:
+  // `memory` is layout().size bytes of shared memory, page-aligned, that outlive this and begin as zeros.
+  SharedRecords(std::span<std::byte> memory, const RecorderSize& size);
+
+  const RecorderSize& size() const { return size_; }
+  agent::SharedHeader& header() const { return *reinterpret_cast<agent::SharedHeader*>(memory_.data()); }
+  agent::Slot& slot(uint64_t index) const;
+  std::span<const std::byte> ring(uint64_t index) const;
+  agent::Summary& summary(uint64_t index) const;
+
+  // What the tracee's Control has to say of it. Mode, policy and clock are the caller's to set.
+  agent::Control control(VirtAddr shared, VirtAddr plans) const;
+
+  // The thread will not run again, and none with its thread pointer has run since. Its slot is anybody's;
+  // its records stay where they are.
+  void thread_ended(pid_t tid) const;
+  // Another task is about to run with the thread's own thread pointer (a vfork child), or has ceased to. The
+  // thread itself does not run.
+  void mute(pid_t tid) const;
+  void unmute(pid_t tid) const;
+  // The thread runs on this stack, of which nothing is unmapped above its stack pointer.
+  void set_stack(pid_t tid, Range stack) const;
+  // What the recorder knows of pages is out of date.
+  void mappings_changed() const;
+
+  // Slots that have ever been used.
+  std::vector<uint64_t> used() const;
+
+ private:
+  std::span<std::byte> memory_;
+  RecorderSize size_;
+  agent::SharedLayout layout_;
+};
+
+// What was counted of one function, of all threads together; times in ticks, `durations` in nanoseconds.
+struct CountedCalls {
+  uint64_t entered = 0, returned = 0, errors = 0;
+  // Of `total`, `inner` was that of recorded calls inside, and `recursive` that of calls inside of another
+  // call of the same function.
+  uint64_t total = 0, inner = 0, recursive = 0, greatest = 0;
+  std::vector<uint64_t> durations = std::vector<uint64_t>(agent::kBuckets);
+};
+// By function. Threads may be counting on meanwhile: a call that ends now is in some of it.
+std::vector<CountedCalls> counted_calls(const SharedRecords& records);
+
+}  // namespace rtrace::mech

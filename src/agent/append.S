@@ -1,0 +1,154 @@
+// Writing one record behind the ring's head. What lies between begin and end of each of the two may be begun
+// anew at any time with rdi, rsi and rdx as they were (recorder.h says when), so nothing in it but the last
+// store can be seen by anybody, and neither the stack nor a register of the caller's is used.
+#include "rtrace/agent/layout.h"
+
+  .text
+
+// In: rax: head, rcx: the record's bytes, rdi: slot. Out: rax: the record's position, r10: where it lies,
+// r11: the new head. A record never wraps: the rest of the ring is padding then. Uses r8, r9.
+  .macro PLACE full
+  mov RTRACE_SLOT_CAPACITY(%rdi), %r8
+  lea -1(%r8), %r10
+  and %rax, %r10
+  lea (%r10,%rcx), %r9
+  cmp %r8, %r9
+  ja 8f
+  lea (%rax,%rcx), %r11
+  mov %r11, %r9
+  sub RTRACE_SLOT_TAIL(%rdi), %r9
+  cmp %r8, %r9
+  ja \full
+  add RTRACE_SLOT_RING(%rdi), %r10
+  jmp 9f
+8:
+  sub %r10, %r8
+  lea (%rax,%r8), %r11
+  add %rcx, %r11
+  mov %r11, %r9
+  sub RTRACE_SLOT_TAIL(%rdi), %r9
+  cmp RTRACE_SLOT_CAPACITY(%rdi), %r9
+  ja \full
+  add %r8, %rax
+  add RTRACE_SLOT_RING(%rdi), %r10
+  shl $(RTRACE_HEAD_WORDS_SHIFT - 3), %r8
+  or $RTRACE_KIND_PADDING, %r8
+  mov %r8, (%r10)
+  mov RTRACE_SLOT_RING(%rdi), %r10
+9:
+  .endm
+
+  .macro COPY words:vararg
+  .irp word, \words
+  mov 8*\word(%rsi), %r8
+  mov %r8, 8*\word(%r10)
+  .endr
+  .endm
+
+// uint64_t rtrace_append_words(Slot* rdi, const uint64_t* words rsi, uint64_t count rdx): call_of() the
+// record; 0 where the ring is full. No record has fewer words than that of a return.
+  .globl rtrace_append_words, rtrace_append_words_end
+  .hidden rtrace_append_words, rtrace_append_words_end
+  .type rtrace_append_words, @function
+rtrace_append_words:
+  .cfi_startproc
+  mov RTRACE_SLOT_HEAD(%rdi), %rax
+  lea (,%rdx,8), %rcx
+  PLACE 7f
+  COPY 0 1 2 3 4
+  mov RTRACE_SLOT_LOST(%rdi), %rcx
+  mov %rcx, RTRACE_RECORD_LOST(%r10)
+  mov %rdx, %rcx
+  mov %rdx, %r9
+  sub $RTRACE_RETURN_WORDS, %rcx
+  jz 3f
+  cmp $(RTRACE_PLAIN_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
+  jb 2f
+  COPY 5 6 7 8 9 10
+  sub $(RTRACE_PLAIN_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
+  jz 3f
+2:                                      // what is left, from the end
+  mov -8(%rsi,%r9,8), %r8
+  mov %r8, -8(%r10,%r9,8)
+  dec %r9
+  dec %rcx
+  jnz 2b
+3:
+  mov %r11, RTRACE_SLOT_HEAD(%rdi)
+rtrace_append_words_end:
+  or RTRACE_SLOT_NAME(%rdi), %rax
+  ret
+7:
+  xor %eax, %eax
+  ret
+  .cfi_endproc
+  .size rtrace_append_words, . - rtrace_append_words
+
+// uint64_t rtrace_append_pieces(Slot* rdi, const Job* job rsi): the same for words and pieces behind them.
+  .globl rtrace_append_pieces, rtrace_append_pieces_end
+  .hidden rtrace_append_pieces, rtrace_append_pieces_end
+  .type rtrace_append_pieces, @function
+rtrace_append_pieces:
+  .cfi_startproc
+  mov RTRACE_SLOT_HEAD(%rdi), %rax
+  mov RTRACE_JOB_SIZE(%rsi), %rcx
+  PLACE 7f
+  mov RTRACE_JOB_WORDS(%rsi), %r8
+  mov RTRACE_JOB_WORD_COUNT(%rsi), %rcx
+  lea (%r10,%rcx,8), %rdx               // where the pieces go
+1:
+  mov -8(%r8,%rcx,8), %r9
+  mov %r9, -8(%r10,%rcx,8)
+  dec %rcx
+  jnz 1b
+  mov RTRACE_SLOT_LOST(%rdi), %rcx
+  mov %rcx, RTRACE_RECORD_LOST(%r10)
+  mov RTRACE_JOB_PIECES(%rsi), %r10
+2:                                      // each {label, source, length}
+  mov (%r10), %r8
+  mov %r8, (%rdx)
+  mov 16(%r10), %rcx
+  mov %rcx, 8(%rdx)
+  mov 8(%r10), %r8
+  add $16, %rdx
+  cmp $8, %rcx
+  jb 4f
+  // The last eight bytes first, then all others from the front; the two may overlap.
+  mov -8(%r8,%rcx), %r9
+  mov %r9, -8(%rdx,%rcx)
+  lea 7(%rcx,%rdx), %rcx
+  and $-8, %rcx                         // the next piece
+3:
+  mov (%r8), %r9
+  mov %r9, (%rdx)
+  add $8, %r8
+  add $8, %rdx
+  lea 8(%rdx), %r9
+  cmp %rcx, %r9
+  jb 3b
+  mov %rcx, %rdx
+  jmp 6f
+4:
+  test %rcx, %rcx
+  jz 6f
+5:
+  movzbl -1(%r8,%rcx), %r9d
+  mov %r9b, -1(%rdx,%rcx)
+  dec %rcx
+  jnz 5b
+  add $8, %rdx
+6:
+  add $RTRACE_PIECE_SIZE, %r10
+  cmp RTRACE_JOB_PIECES_END(%rsi), %r10
+  jb 2b
+  mov %r11, RTRACE_SLOT_HEAD(%rdi)
+rtrace_append_pieces_end:
+  or RTRACE_SLOT_NAME(%rdi), %rax
+  ret
+7:
+  xor %eax, %eax
+  ret
+  .cfi_endproc
+  .size rtrace_append_pieces, . - rtrace_append_pieces
+
+  .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,47 @@
+// Records into the calling thread's ring, waiting for room where the policy says so.
+#pragma once
+
+#include <cstdint>
+
+#include "rtrace/agent/recorder.h"
+
+namespace rtrace::agent {
+
+// The tracer may change it at any time.
+inline Mode mode_now(const Control& control) {
+  return *static_cast<const volatile Mode*>(&control.mode);
+}
+
+// A part of a record that lies elsewhere; what `label` says stands in the record. Known to append.S.
+struct Piece {
+  uint64_t label;
+  uint64_t source;
+  uint64_t length;
+};
+
+struct Job {
+  Slot* slot;
+  const void* words;
+  uint64_t word_count;
+  const Piece* pieces;
+  const Piece* pieces_end;
+  uint64_t size;  // bytes of the whole record
+};
+static_assert(offsetof(Job, slot) == RTRACE_JOB_SLOT && offsetof(Job, words) == RTRACE_JOB_WORDS &&
+              offsetof(Job, word_count) == RTRACE_JOB_WORD_COUNT &&
+              offsetof(Job, pieces) == RTRACE_JOB_PIECES &&
+              offsetof(Job, pieces_end) == RTRACE_JOB_PIECES_END && offsetof(Job, size) == RTRACE_JOB_SIZE &&
+              sizeof(Piece) == RTRACE_PIECE_SIZE && offsetof(Piece, source) == 8);
+
+// The record's call_of(), or 0 where it is lost. Losses of entries and returns are counted by the caller.
+uint64_t append_words(const Control& control, Slot& slot, const void* words, uint64_t count);
+uint64_t append_pieces(const Control& control, const Job& job);
+
+}  // namespace rtrace::agent
+
+// append.S; what lies between begin and end may be begun anew.
+extern "C" {
+uint64_t rtrace_append_words(rtrace::agent::Slot*, const void* words, uint64_t count);
+uint64_t rtrace_append_pieces(rtrace::agent::Slot*, const rtrace::agent::Job*);
+extern const unsigned char rtrace_append_words_end[], rtrace_append_pieces_end[];
+}

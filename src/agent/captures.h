@@ -1,0 +1,31 @@
+// What a CapturePlan names, as pieces of a record.
+#pragma once
+
+#include <cstdint>
+
+#include "append.h"
+#include "pages.h"
+#include "rtrace/agent/recorder.h"
+
+namespace rtrace::agent {
+
+// Room for what one record may hold: the captures, the stack, vector registers, errno, rdx.
+inline constexpr unsigned kMostPieces = kMaxCaptures + 4;
+
+struct Pieces {
+  Piece* list = nullptr;  // kMostPieces of them: an array in here would be zeroed, by memset()
+  unsigned count = 0;
+  bool cut = false;
+  uint64_t size = 0;  // bytes in the record
+};
+
+// As much of [source, source + length) as the record has room for, labelled.
+void add_piece(Pieces& pieces, uint64_t label, uint64_t source, uint64_t length);
+
+// Arguments as of the entry; `result` where there is one.
+void add_captures(Pieces& pieces, const Reader& reader, const CapturePlan& plan, const uint64_t* arguments,
+                  const uint64_t* result);
+// What lies behind the return address.
+void add_stack(Pieces& pieces, const Reader& reader, uint64_t bytes);
+
+}  // namespace rtrace::agent

@@ -1,0 +1,234 @@
+#include "recorder.h"
+
+#include "captures.h"
+#include "pages.h"
+#include "summaries.h"
+#include "system.h"
+#include "threads.h"
+
+namespace rtrace::agent {
+namespace {
+
+constexpr uint64_t kVectorsAtEntry = RTRACE_VECTORS_SIZE, kVectorsAtReturn = 32;
+
+#define RTRACE_SELDOM __attribute__((noinline, cold))
+
+uint64_t now(const Control& control) {
+  if (control.clock == 0) return time_stamp_counter();
+  constexpr int kMonotonic = 1;  // CLOCK_MONOTONIC
+  uint64_t time[2] = {};
+  reinterpret_cast<int (*)(int, uint64_t*)>(control.clock)(kMonotonic, time);
+  return time[0] * 1'000'000'000 + time[1];
+}
+
+uint64_t address_of(const void* what) {
+  return reinterpret_cast<uint64_t>(what);
+}
+
+// The address of the return address: behind the frame lies the caller's rbp.
+uint64_t stack_pointer(const WrapperFrame& frame) {
+  return address_of(&frame) + sizeof frame + 8;
+}
+
+const FunctionPlan& plan_of(const Control& control, uint32_t function) {
+  return reinterpret_cast<const FunctionPlan*>(control.plans)[function];
+}
+
+uint64_t append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words,
+                const Pieces& pieces) {
+  RecordHead& head = frame.entry.head;
+  head.words = static_cast<uint16_t>(words + pieces.size / 8);
+  if (pieces.cut) head.fixed |= kCut;
+  const Job job{&slot, &frame, words, pieces.list, pieces.list + pieces.count, words * 8 + pieces.size};
+  return pieces.count == 0 ? append_words(control, slot, &frame, words) : append_pieces(control, job);
+}
+
+uint64_t append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
+  Piece room[kMostPieces];
+  Pieces pieces{room};
+  const Reader reader{control, slot, frame.entry.sp, frame.entry.ticks};
+  if (plan.shown_bytes != 0) add_stack(pieces, reader, plan.shown_bytes);
+  if ((plan.flags & FunctionPlan::kVectors) != 0)
+    add_piece(pieces, kVectorPiece, address_of(&frame) - kVectorsAtEntry, kVectorsAtEntry);
+  add_captures(pieces, reader, plan.at_entry, frame.entry.arguments, nullptr);
+  return append(control, slot, frame, plan.entry_words, pieces);
+}
+
+uint64_t append_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
+  Piece room[kMostPieces];
+  Pieces pieces{room};
+  const Reader reader{control, slot, stack_pointer(frame), frame.returned.ticks};
+  const uint64_t result = frame.returned.result;
+  if ((plan.flags & FunctionPlan::kSecondResult) != 0)
+    add_piece(pieces, kSecondResultPiece, address_of(&frame.r11), sizeof frame.r11);
+  if (plan.errno_offset != FunctionPlan::kNoErrno) {
+    const uint64_t at = slot.thread + static_cast<uint64_t>(plan.errno_offset);
+    add_piece(pieces, at, at, sizeof(int32_t));
+  }
+  if ((plan.flags & FunctionPlan::kVectors) != 0)
+    add_piece(pieces, kVectorPiece, address_of(&frame) - kVectorsAtReturn, kVectorsAtReturn);
+  add_captures(pieces, reader, plan.at_return, frame.entry.arguments, &result);
+  return append(control, slot, frame, kReturnWords, pieces);
+}
+
+bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
+  switch (plan.failure) {
+    case Failure::none:
+      return false;
+    case Failure::minus_one_32:
+      if (static_cast<uint32_t>(result) != ~uint32_t{0}) return false;
+      break;
+    case Failure::minus_one_64:
+      if (result != ~uint64_t{0}) return false;
+      break;
+    case Failure::null:
+      if (result != 0 && result != ~uint64_t{0}) return false;
+      break;
+  }
+  if (plan.errno_offset == FunctionPlan::kNoErrno) return true;
+  return *reinterpret_cast<const int32_t*>(slot.thread + static_cast<uint64_t>(plan.errno_offset)) != 0;
+}
+
+// An entry that has more than its words, or found no room.
+__attribute__((noinline)) void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
+  const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
+  frame.kept[0] = append_entry(control, slot, frame, plan);
+  if (frame.kept[0] == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
+}
+
+__attribute__((noinline)) void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
+  const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
+  if (append_return(control, slot, frame, plan) == 0)
+    asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
+}
+
+// The entry's stamp comes last: what follows it is the call's own time.
+void prepare_entry(WrapperFrame& frame, const FunctionPlan& plan) {
+  EntryRecord& entry = frame.entry;
+  entry.head = plan.entry_head;
+  entry.sp = stack_pointer(frame);
+  entry.return_address = *reinterpret_cast<const uint64_t*>(entry.sp);
+}
+
+void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, uint64_t ticks) {
+  ReturnRecord& returned = frame.returned;
+  returned.head = plan.return_head;
+  returned.ticks = ticks;
+  returned.call = frame.kept[0];
+}
+
+// Where a slot must be looked for, or the time be asked for elsewhere.
+RTRACE_SELDOM void enter_with_care(const Control& control, WrapperFrame& frame, uint32_t function) {
+  Slot* slot = own_slot(control);
+  if (slot == nullptr) return;
+  if (control.mode == Mode::count)
+    return count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
+  prepare_entry(frame, plan_of(control, function));
+  frame.entry.ticks = now(control);
+  record_entry(control, *slot, frame);
+}
+
+RTRACE_SELDOM void leave_with_care(const Control& control, WrapperFrame& frame, uint32_t function) {
+  const uint64_t ticks = now(control);
+  Slot* slot = own_slot(control);
+  if (slot == nullptr) return;
+  const FunctionPlan& plan = plan_of(control, function);
+  if (control.mode == Mode::count) {
+    const bool failed = has_failed(*slot, plan, frame.returned.result);
+    return count_return(control, *slot, {function, stack_pointer(frame), ticks}, frame.kept,
+                        failed ? Outcome::failed : Outcome::fine);
+  }
+  prepare_return(frame, plan, ticks);
+  record_return(control, *slot, frame);
+}
+
+// What of the arguments there is to hand on: a caller near the end of its stack has fewer bytes than the
+// function might take.
+RTRACE_SELDOM uint64_t passed_bytes(const Control& control, const WrapperFrame& frame, uint64_t bytes) {
+  const uint64_t sp = stack_pointer(frame);
+  Slot* const slot = mode_now(control) == Mode::off ? nullptr : own_slot(control);
+  const uint64_t readable = slot == nullptr
+                                ? readable_bytes(sp, sp + 8, bytes)
+                                : readable_bytes({control, *slot, sp, now(control)}, sp + 8, bytes);
+  return readable & ~uint64_t{15};
+}
+
+// The slot where the hash leads, if it is the calling thread's and the TSC serves.
+inline Slot* slot_at_hand(const Control& control) {
+  const uint64_t thread = thread_pointer();
+  auto* slot = reinterpret_cast<Slot*>(control.slots) + slot_of(thread, control.slot_bits);
+  return slot->thread == thread && control.clock == 0 ? slot : nullptr;
+}
+
+}  // namespace
+
+uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, uint64_t passed) {
+  frame.kept[0] = 0;
+  if (passed != 0) passed = passed_bytes(control, frame, passed);
+  const Mode mode = mode_now(control);
+  if (mode == Mode::off) return passed;
+  Slot* slot = slot_at_hand(control);
+  if (slot == nullptr) [[unlikely]] {
+    enter_with_care(control, frame, function);
+    return passed;
+  }
+  if (mode == Mode::count) {
+    Summary* summary = own_summary(control, *slot, function);
+    if (summary != nullptr) [[likely]]
+      begin_call(*summary, *slot, {function, stack_pointer(frame), time_stamp_counter()}, frame.kept);
+    else
+      enter_with_care(control, frame, function);
+    return passed;
+  }
+  const FunctionPlan& plan = plan_of(control, function);
+  prepare_entry(frame, plan);
+  frame.entry.ticks = time_stamp_counter();
+  if ((plan.flags & FunctionPlan::kPlainEntry) != 0) {
+    frame.kept[0] = rtrace_append_words(slot, &frame, plan.entry_words);
+    if (frame.kept[0] != 0) [[likely]]
+      return passed;
+  }
+  record_entry(control, *slot, frame);
+  return passed;
+}
+
+void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
+  const Mode mode = mode_now(control);
+  if (frame.kept[0] == 0 || mode == Mode::off) return;
+  const uint64_t ticks = time_stamp_counter();
+  Slot* slot = slot_at_hand(control);
+  if (slot == nullptr) [[unlikely]]
+    return leave_with_care(control, frame, function);
+  const FunctionPlan& plan = plan_of(control, function);
+  if (mode == Mode::count) {
+    Summary* summary = own_summary(control, *slot, function);
+    if (summary == nullptr || plan.failure != Failure::none) [[unlikely]]
+      return leave_with_care(control, frame, function);
+    return end_call(control, *summary, *slot, {function, stack_pointer(frame), ticks}, frame.kept);
+  }
+  prepare_return(frame, plan, ticks);
+  if ((plan.flags & FunctionPlan::kPlainReturn) != 0 && rtrace_append_words(slot, &frame, kReturnWords) != 0)
+      [[likely]]
+    return;
+  record_return(control, *slot, frame);
+}
+
+}  // namespace rtrace::agent
+
+#ifdef RTRACE_BLOB
+
+extern "C" __attribute__((visibility("hidden"))) const volatile rtrace::agent::Blob rtrace_blob;
+
+extern "C" __attribute__((visibility("hidden"))) uint64_t rtrace_enter(rtrace::agent::WrapperFrame* frame,
+                                                                       uint32_t function, uint64_t passed) {
+  const auto* control = reinterpret_cast<const rtrace::agent::Control*>(rtrace_blob.control);
+  return rtrace::agent::enter(*control, *frame, function, passed);
+}
+
+extern "C" __attribute__((visibility("hidden"))) void rtrace_leave(rtrace::agent::WrapperFrame* frame,
+                                                                   uint32_t function) {
+  const auto* control = reinterpret_cast<const rtrace::agent::Control*>(rtrace_blob.control);
+  rtrace::agent::leave(*control, *frame, function);
+}
+
+#endif

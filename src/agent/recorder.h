@@ -1,0 +1,16 @@
+// What a wrapper calls before and after the function that it stands for.
+#pragma once
+
+#include <cstdint>
+
+#include "rtrace/agent/recorder.h"
+
+namespace rtrace::agent {
+
+// `frame` lies right below the wrapper's saved rbp; the stub has stored the registers in it. Answers how many
+// of the `passed` bytes behind the return address there are: the stub hands them on, whatever the mode.
+uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, uint64_t passed);
+// `frame` as before, its `kept` untouched; result in `returned.result`, rdx in `r11`.
+void leave(const Control& control, WrapperFrame& frame, uint32_t function);
+
+}  // namespace rtrace::agent

@@ -1,0 +1,133 @@
+// The parts of a wrapper's stub, as data of the tracer, which puts them together and fills in the fields
+// (mech/wrapper_stub.h). Frame: struct WrapperFrame, right below the saved rbp.
+#include "rtrace/agent/layout.h"
+
+  .section .rodata
+
+  .macro PART name
+  .globl rtrace_stub_\name
+rtrace_stub_\name:
+  .endm
+  .macro FIELD name, size
+  .globl rtrace_stub_\name
+  .set rtrace_stub_\name, . - \size
+  .endm
+#define FRAME(field) (field - RTRACE_FRAME_SIZE)(%rbp)
+
+PART frame
+  push %rbp
+  mov %rsp, %rbp
+PART save
+  sub $RTRACE_FRAME_SIZE, %rsp
+  mov %rdi, FRAME(RTRACE_FRAME_ARGUMENTS)
+  mov %rsi, FRAME(RTRACE_FRAME_ARGUMENTS + 8)
+  mov %rdx, FRAME(RTRACE_FRAME_ARGUMENTS + 16)
+  mov %rcx, FRAME(RTRACE_FRAME_ARGUMENTS + 24)
+  mov %r8, FRAME(RTRACE_FRAME_ARGUMENTS + 32)
+  mov %r9, FRAME(RTRACE_FRAME_ARGUMENTS + 40)
+  mov %rax, FRAME(RTRACE_FRAME_RAX)
+  mov %r10, FRAME(RTRACE_FRAME_R10)
+  mov %r11, FRAME(RTRACE_FRAME_R11)
+
+PART save_preserved
+  mov (%rbp), %rax
+  mov %rbx, FRAME(RTRACE_FRAME_SAVED)
+  mov %rax, FRAME(RTRACE_FRAME_SAVED + 8)
+  mov %r12, FRAME(RTRACE_FRAME_SAVED + 16)
+  mov %r13, FRAME(RTRACE_FRAME_SAVED + 24)
+  mov %r14, FRAME(RTRACE_FRAME_SAVED + 32)
+  mov %r15, FRAME(RTRACE_FRAME_SAVED + 40)
+
+PART save_vectors
+  sub $RTRACE_VECTORS_SIZE, %rsp
+  movups %xmm0, (%rsp)
+  movups %xmm1, 16(%rsp)
+  movups %xmm2, 32(%rsp)
+  movups %xmm3, 48(%rsp)
+  movups %xmm4, 64(%rsp)
+  movups %xmm5, 80(%rsp)
+  movups %xmm6, 96(%rsp)
+  movups %xmm7, 112(%rsp)
+
+PART enter
+  lea -RTRACE_FRAME_SIZE(%rbp), %rdi
+  mov $0, %esi
+FIELD enter_function, 4
+  mov $0, %edx
+FIELD enter_passed, 4
+  movabs $0, %rax
+FIELD enter_address, 8
+  call *%rax
+
+// Arguments in memory lie where the function expects them, right above its return address.
+PART pass
+  lea -RTRACE_FRAME_SIZE(%rbp), %rsp
+  sub %rax, %rsp
+  mov %eax, %ecx
+  shr $3, %ecx
+  mov %rsp, %rdi
+  lea 16(%rbp), %rsi
+  rep movsq
+
+PART restore
+  mov FRAME(RTRACE_FRAME_ARGUMENTS), %rdi
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 8), %rsi
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 16), %rdx
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 24), %rcx
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 32), %r8
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 40), %r9
+  mov FRAME(RTRACE_FRAME_RAX), %rax
+  mov FRAME(RTRACE_FRAME_R10), %r10
+  mov FRAME(RTRACE_FRAME_R11), %r11
+
+// What stays on the stack while the function runs: two words, or the frame.
+PART keep_words
+  lea (RTRACE_FRAME_KEPT - RTRACE_FRAME_SIZE)(%rbp), %rsp
+PART keep_frame
+  lea -RTRACE_FRAME_SIZE(%rbp), %rsp
+
+PART call
+  .byte 0xe8
+  .long 0
+FIELD call_distance, 4
+
+PART returned
+  lea -RTRACE_FRAME_SIZE(%rbp), %rsp
+  mov %rax, FRAME(RTRACE_FRAME_RESULT)
+  mov %rdx, FRAME(RTRACE_FRAME_R11)
+
+PART save_vector_results
+  sub $32, %rsp
+  movups %xmm0, (%rsp)
+  movups %xmm1, 16(%rsp)
+
+PART leave
+  lea -RTRACE_FRAME_SIZE(%rbp), %rdi
+  mov $0, %esi
+FIELD leave_function, 4
+  movabs $0, %rax
+FIELD leave_address, 8
+  call *%rax
+  mov FRAME(RTRACE_FRAME_RESULT), %rax
+  mov FRAME(RTRACE_FRAME_R11), %rdx
+PART unframe
+  leave
+PART ret
+  ret
+PART jump
+  .byte 0xe9
+  .long 0
+FIELD jump_distance, 4
+
+// Before memory is unmapped: what is known of pages is forgotten.
+PART bump
+  push %rax
+PART bump_pushed
+  movabs $0, %rax
+FIELD bump_address, 8
+  lock incq (%rax)
+  pop %rax
+PART bump_popped
+PART end
+
+  .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,129 @@
+#include "rtrace/mech/shared_records.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "rtrace/base/error.h"
+
+namespace rtrace::mech {
+namespace {
+
+template <typename T>
+T load(const T& value) {
+  return std::atomic_ref<T>(const_cast<T&>(value)).load(std::memory_order_acquire);
+}
+template <typename T>
+void store(T& place, T value) {
+  std::atomic_ref<T>(place).store(value, std::memory_order_release);
+}
+
+void add(CountedCalls& calls, const agent::Summary& summary) {
+  calls.entered += load(summary.entered);
+  calls.errors += load(summary.errors);
+  calls.total += load(summary.total);
+  calls.inner += load(summary.inner);
+  calls.recursive += load(summary.recursive);
+  calls.greatest = std::max(calls.greatest, load(summary.greatest));
+  for (unsigned i = 0; i < agent::kBuckets; ++i) {
+    const uint64_t count = load(summary.durations.counts[i]);
+    calls.durations[i] += count;
+    calls.returned += count;
+  }
+}
+
+}  // namespace
+
+SharedRecords::SharedRecords(std::span<std::byte> memory, const RecorderSize& size)
+    : memory_(memory), size_(size), layout_(size.layout()) {
+  CHECK(memory.size() >= layout_.size, "{} bytes for a layout of {}", memory.size(), layout_.size);
+  CHECK(size.ring_bytes >= agent::kLeastRing && (size.ring_bytes & (size.ring_bytes - 1)) == 0,
+        "rings of {} bytes", size.ring_bytes);
+  CHECK(size.slot_bits > 0 && size.slot_bits <= 15, "2^{} slots", size.slot_bits);
+  CHECK(size.summaries == 0 || size.summaries >= size.functions, "{} summaries for {} functions",
+        size.summaries, size.functions);
+}
+
+agent::Slot& SharedRecords::slot(uint64_t index) const {
+  return reinterpret_cast<agent::Slot*>(memory_.data() + layout_.slots)[index];
+}
+
+std::span<const std::byte> SharedRecords::ring(uint64_t index) const {
+  return memory_.subspan(layout_.rings + index * size_.ring_bytes, size_.ring_bytes);
+}
+
+agent::Summary& SharedRecords::summary(uint64_t index) const {
+  return reinterpret_cast<agent::Summary*>(memory_.data() + layout_.summaries)[index];
+}
+
+agent::Control SharedRecords::control(VirtAddr shared, VirtAddr plans) const {
+  agent::Control control{};
+  control.slot_bits = static_cast<uint8_t>(size_.slot_bits);
+  control.functions = size_.functions;
+  control.plans = plans.value;
+  control.shared = shared.value;
+  control.slots = shared.value + layout_.slots;
+  control.summary_index = shared.value + layout_.summary_index;
+  control.summaries = shared.value + layout_.summaries;
+  control.rings = shared.value + layout_.rings;
+  control.ring_bytes = size_.ring_bytes;
+  control.summaries_count = size_.summaries;
+  return control;
+}
+
+void SharedRecords::thread_ended(pid_t tid) const {
+  for (uint64_t index = 0; index < size_.slots(); ++index) {
+    agent::Slot& slot = this->slot(index);
+    if (load(slot.tid) != tid) continue;
+    store(slot.stack_end, uint64_t{0});
+    store(slot.tid, int32_t{0});
+    store(slot.thread, agent::Slot::kGivenBack);
+  }
+}
+
+void SharedRecords::mute(pid_t tid) const {
+  for (uint64_t index = 0; index < size_.slots(); ++index)
+    if (load(slot(index).tid) == tid)
+      store(slot(index).thread, load(slot(index).thread) | agent::Slot::kMuted);
+}
+
+void SharedRecords::unmute(pid_t tid) const {
+  for (uint64_t index = 0; index < size_.slots(); ++index)
+    if (load(slot(index).tid) == tid)
+      store(slot(index).thread, load(slot(index).thread) & ~agent::Slot::kMuted);
+}
+
+// The end first to go and last to come: a thread that looks meanwhile finds an empty range.
+void SharedRecords::set_stack(pid_t tid, Range stack) const {
+  for (uint64_t index = 0; index < size_.slots(); ++index) {
+    agent::Slot& slot = this->slot(index);
+    if (load(slot.tid) != tid) continue;
+    store(slot.stack_end, uint64_t{0});
+    store(slot.stack_begin, stack.begin.value);
+    store(slot.stack_end, stack.end.value);
+  }
+}
+
+void SharedRecords::mappings_changed() const {
+  std::atomic_ref<uint64_t>(header().mappings).fetch_add(1);
+}
+
+std::vector<uint64_t> SharedRecords::used() const {
+  std::vector<uint64_t> found;
+  for (uint64_t index = 0; index < size_.slots(); ++index)
+    if (load(slot(index).thread) != agent::Slot::kFree) found.push_back(index);
+  return found;
+}
+
+std::vector<CountedCalls> counted_calls(const SharedRecords& records) {
+  std::vector<CountedCalls> calls(records.size().functions);
+  const uint64_t own = load(records.header().summaries_claimed);
+  const uint64_t claimed = std::min<uint64_t>(records.size().functions + own, records.size().summaries);
+  for (uint64_t index = 0; index < claimed; ++index) {
+    const agent::Summary& summary = records.summary(index);
+    const uint32_t function = load(summary.function);
+    if (function < calls.size()) add(calls[function], summary);
+  }
+  return calls;
+}
+
+}  // namespace rtrace::mech

@@ -1,0 +1,121 @@
+#include "rtrace/mech/wrapper_stub.h"
+
+#include <cstring>
+#include <span>
+
+#include "rtrace/agent/stub.h"
+#include "rtrace/base/error.h"
+
+namespace rtrace::mech {
+namespace {
+
+constexpr unsigned kUpToRax = 12;  // words of an EntryRecord
+
+class Builder {
+ public:
+  void add(const unsigned char* begin, const unsigned char* end) {
+    part_ = {begin, stub_.code.size()};
+    const auto* bytes = reinterpret_cast<const std::byte*>(begin);
+    stub_.code.insert(stub_.code.end(), bytes, bytes + (end - begin));
+  }
+  // In the part that was added last.
+  template <typename T>
+  void fill(const unsigned char* field, T value) {
+    std::memcpy(stub_.code.data() + part_.offset + (field - part_.begin), &value, sizeof value);
+  }
+  // What follows has its frame here.
+  void frame(StubFrame::Base base, uint8_t cfa) { stub_.frames.push_back({here(), base, cfa}); }
+  uint16_t here() const { return static_cast<uint16_t>(stub_.code.size()); }
+  // The part that was added last ends with a rel32. False where it does not reach.
+  bool aim(VirtAddr stub, VirtAddr target) {
+    const auto distance = static_cast<int64_t>(target.value - (stub.value + stub_.code.size()));
+    if (distance != static_cast<int32_t>(distance)) return false;
+    const auto field = static_cast<int32_t>(distance);
+    std::memcpy(stub_.code.data() + stub_.code.size() - sizeof field, &field, sizeof field);
+    return true;
+  }
+  void returns_here() { stub_.returns_to = here(); }
+  WrapperStub take() { return std::move(stub_); }
+
+ private:
+  struct Part {
+    const unsigned char* begin = nullptr;
+    size_t offset = 0;
+  };
+  WrapperStub stub_;
+  Part part_;
+};
+
+bool has(const agent::FunctionPlan& plan, agent::FunctionPlan::Flag flag) {
+  return (plan.flags & flag) != 0;
+}
+
+void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t function, VirtAddr enter) {
+  const uint32_t passed = has(plan, agent::FunctionPlan::kEntryOnly) ? 0 : plan.passed_bytes;
+  builder.frame(StubFrame::Base::rsp, 8);
+  builder.add(rtrace_stub_frame, rtrace_stub_frame + 1);
+  builder.frame(StubFrame::Base::rsp, 16);
+  builder.add(rtrace_stub_frame + 1, rtrace_stub_save);
+  builder.frame(StubFrame::Base::rbp, 16);
+  builder.add(rtrace_stub_save, rtrace_stub_save_preserved);
+  if (plan.entry_words > kUpToRax) builder.add(rtrace_stub_save_preserved, rtrace_stub_save_vectors);
+  if (has(plan, agent::FunctionPlan::kVectors)) builder.add(rtrace_stub_save_vectors, rtrace_stub_enter);
+  builder.add(rtrace_stub_enter, rtrace_stub_pass);
+  builder.fill(rtrace_stub_enter_function, function);
+  builder.fill(rtrace_stub_enter_passed, passed);
+  builder.fill(rtrace_stub_enter_address, enter.value);
+  if (passed != 0) builder.add(rtrace_stub_pass, rtrace_stub_restore);
+  builder.add(rtrace_stub_restore, rtrace_stub_keep_words);
+}
+
+void add_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t function, VirtAddr leave) {
+  builder.add(rtrace_stub_returned, rtrace_stub_save_vector_results);
+  if (has(plan, agent::FunctionPlan::kVectors))
+    builder.add(rtrace_stub_save_vector_results, rtrace_stub_leave);
+  builder.add(rtrace_stub_leave, rtrace_stub_unframe);
+  builder.fill(rtrace_stub_leave_function, function);
+  builder.fill(rtrace_stub_leave_address, leave.value);
+  builder.add(rtrace_stub_unframe, rtrace_stub_ret);
+  builder.frame(StubFrame::Base::rsp, 8);
+  builder.add(rtrace_stub_ret, rtrace_stub_jump);
+}
+
+}  // namespace
+
+std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_t function,
+                                        const WrapperAddresses& at) {
+  CHECK(plan.passed_bytes % 16 == 0, "{} bytes of arguments", plan.passed_bytes);
+  Builder builder;
+  add_entry(builder, plan, function, at.enter);
+  if (has(plan, agent::FunctionPlan::kEntryOnly)) {
+    builder.add(rtrace_stub_unframe, rtrace_stub_ret);
+    builder.frame(StubFrame::Base::rsp, 8);
+    builder.add(rtrace_stub_jump, rtrace_stub_bump);
+    if (!builder.aim(at.stub, at.original)) return std::nullopt;
+    return builder.take();
+  }
+  if (has(plan, agent::FunctionPlan::kCapturesAtReturn) && plan.passed_bytes == 0)
+    builder.add(rtrace_stub_keep_frame, rtrace_stub_call);
+  else if (plan.passed_bytes == 0)
+    builder.add(rtrace_stub_keep_words, rtrace_stub_keep_frame);
+  builder.add(rtrace_stub_call, rtrace_stub_returned);
+  if (!builder.aim(at.stub, at.original)) return std::nullopt;
+  builder.returns_here();
+  add_return(builder, plan, function, at.leave);
+  return builder.take();
+}
+
+std::optional<WrapperStub> counting_stub(VirtAddr counter, VirtAddr stub, VirtAddr original) {
+  Builder builder;
+  builder.frame(StubFrame::Base::rsp, 8);
+  builder.add(rtrace_stub_bump, rtrace_stub_bump_pushed);
+  builder.frame(StubFrame::Base::rsp, 16);
+  builder.add(rtrace_stub_bump_pushed, rtrace_stub_bump_popped);
+  builder.fill(rtrace_stub_bump_address, counter.value);
+  builder.frame(StubFrame::Base::rsp, 8);
+  builder.add(rtrace_stub_jump, rtrace_stub_bump);
+  if (!builder.aim(stub, original)) return std::nullopt;
+  return builder.take();
+}
+
+}  // namespace rtrace::mech

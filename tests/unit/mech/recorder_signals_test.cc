@@ -1,0 +1,327 @@
+// Signals in the midst of the recorder. What a tracer does at each signal-delivery-stop the handlers do here.
+#include <gtest/gtest.h>
+#include <sys/time.h>
+#include <ucontext.h>
+
+#include <csetjmp>
+#include <csignal>
+#include <map>
+#include <thread>
+
+#include "mech/in_process_recorder.h"
+
+// rt_stepped(a, b) runs rt_traced(a, b) with the trap flag set, so that each instruction ends with a SIGTRAP.
+asm(R"(
+  .text
+  .balign 16
+  .globl rt_traced
+  .type rt_traced, @function
+rt_traced:
+  .byte 0x0f, 0x1f, 0x44, 0x00, 0x00
+  push %rdi
+  push %rsi
+  sub $8, %rsp
+  call rt_inside
+  add $8, %rsp
+  pop %rsi
+  pop %rdi
+  lea (%rdi,%rsi), %rax
+  ret
+  .globl rt_stepped
+rt_stepped:
+  sub $8, %rsp
+  pushfq
+  orl $0x100, (%rsp)
+  popfq
+  call rt_traced
+  pushfq
+  andl $0xfffffeff, (%rsp)
+  popfq
+  add $8, %rsp
+  ret
+)");
+
+extern "C" {
+uint64_t rt_traced(uint64_t, uint64_t);
+uint64_t rt_stepped(uint64_t, uint64_t);
+void rt_inside();
+}
+
+namespace rtrace::mech {
+namespace {
+
+constexpr uint64_t kInner = 7'000'000;  // first argument of calls made by handlers
+
+// An instruction of blob or stub, before or after the function has run.
+enum class Half : uint8_t { before, after };
+using Step = std::pair<Half, uint64_t>;
+
+// What the handlers need to know; a handler has no other way to learn it.
+struct Scene {
+  const agent::Blob* blob = nullptr;
+  Range code;
+  Half half = Half::before;
+  std::vector<Step>* steps = nullptr;  // to be filled
+  Step stop_at;
+  uint8_t displaced = 0;
+  unsigned restarts = 0, handled = 0;
+  bool jump = false;
+  sigjmp_buf away;
+};
+Scene scene;
+
+void write_byte(uint64_t address, uint8_t byte) {
+  const int memory = open("/proc/self/mem", O_WRONLY | O_CLOEXEC);
+  EXPECT_EQ(pwrite(memory, &byte, 1, static_cast<off_t>(address)), 1);
+  close(memory);
+}
+
+void plant_if(Half half) {
+  if (scene.stop_at.second == 0 || scene.stop_at.first != half) return;
+  scene.displaced = *reinterpret_cast<const uint8_t*>(scene.stop_at.second);
+  write_byte(scene.stop_at.second, 0xcc);
+}
+
+void restart_append(void* frame) {
+  auto& rip = static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP];
+  const uint64_t offset = static_cast<uint64_t>(rip) - scene.code.begin.value;
+  for (const auto& append : scene.blob->appends) {
+    if (offset <= append.begin || offset >= append.end) continue;
+    rip = static_cast<greg_t>(scene.code.begin.value + append.begin);
+    ++scene.restarts;
+  }
+}
+
+void on_step(void* frame) {
+  const auto rip = static_cast<uint64_t>(static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP]);
+  const Step step{scene.half, rip};
+  if (scene.code.contains(VirtAddr{rip}) &&
+      std::find(scene.steps->begin(), scene.steps->end(), step) == scene.steps->end())
+    scene.steps->push_back(step);
+}
+
+void on_trap(int, siginfo_t* info, void* frame) {
+  if (info->si_code != SI_KERNEL) return on_step(frame);
+  const uint64_t at = std::exchange(scene.stop_at, {}).second;
+  write_byte(at, scene.displaced);
+  static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(at);
+  restart_append(frame);
+  rt_traced(kInner, ++scene.handled);
+  if (scene.jump) siglongjmp(scene.away, 1);
+}
+
+void on_timer(int, siginfo_t*, void* frame) {
+  restart_append(frame);
+  rt_traced(kInner, ++scene.handled);
+}
+
+class Signals : public testing::Test {
+ protected:
+  void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
+    struct sigaction action {};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    signal_ = signal;
+    sigaction(signal, &action, &before_);
+  }
+  ~Signals() override { sigaction(signal_, &before_, nullptr); }
+  static void enter_scene(const InProcessRecorder& recorder) {
+    scene = {};
+    scene.blob = &recorder.blob();
+    scene.code = recorder.code();
+  }
+  // All that a call passes through of blob and stub.
+  static std::vector<Step> steps_of_a_call() {
+    std::vector<Step> steps;
+    scene.steps = &steps;
+    scene.half = Half::before;
+    rt_stepped(0, 0);
+    return steps;
+  }
+  // A call that meets a signal at the step.
+  static uint64_t call_through(const Step& step, uint64_t first, uint64_t second) {
+    scene.stop_at = step;
+    scene.half = Half::before;
+    plant_if(Half::before);
+    const uint64_t sum = rt_traced(first, second);
+    // Not every call takes each way.
+    const uint64_t left = std::exchange(scene.stop_at, {}).second;
+    if (left != 0) write_byte(left, scene.displaced);
+    return sum;
+  }
+
+ private:
+  int signal_ = SIGTRAP;
+  struct sigaction before_ {};
+};
+
+// By first and second argument: how often entered and returned, with no return before its entry.
+struct Seen {
+  unsigned entered = 0, returned = 0;
+};
+using Calls = std::map<std::pair<uint64_t, uint64_t>, Seen>;
+
+Calls read_calls(InProcessRecorder& recorder) {
+  Calls calls;
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> open;
+  recorder.read_all([&](const Record& record, size_t) {
+    ASSERT_NE(record.kind, Record::Kind::broken);
+    ASSERT_NE(record.kind, Record::Kind::lost);
+    if (record.kind == Record::Kind::entered) {
+      open[record.call] = {record.arguments[0], record.arguments[1]};
+      ++calls[open[record.call]].entered;
+    } else if (record.kind == Record::Kind::returned) {
+      ASSERT_TRUE(open.contains(record.call));
+      ASSERT_EQ(record.result, open[record.call].first + open[record.call].second);
+      ++calls[open[record.call]].returned;
+    }
+  });
+  return calls;
+}
+
+using Setting = InProcessRecorder::Setting;
+
+std::vector<InProcessRecorder::Function> traced(uint8_t flags = 0) {
+  InProcessRecorder::Function function{reinterpret_cast<const void*>(rt_traced)};
+  function.plan.flags = flags;
+  return {function};
+}
+
+// From the jump at the function's entry to the return to the caller; and again with records that have pieces.
+TEST_F(Signals, AHandlerThatRecordsMayRunAfterEachInstruction) {
+  handle(SIGTRAP, on_trap);
+  constexpr uint8_t kPieces = agent::FunctionPlan::kVectors | agent::FunctionPlan::kSecondResult;
+  for (const uint8_t flags : {uint8_t{0}, kPieces}) {
+    InProcessRecorder recorder(Setting{.ring_bytes = agent::kLeastRing}, traced(flags));
+    recorder.patch();
+    rt_traced(0, 0);  // which claims the slot
+    enter_scene(recorder);
+    const std::vector<Step> steps = steps_of_a_call();
+    read_calls(recorder);
+    for (const Step& step : steps) {
+      EXPECT_EQ(call_through(step, 1, step.second), 1 + step.second);
+      const Calls calls = read_calls(recorder);
+      ASSERT_EQ(calls.size(), 2u) << std::hex << step.second;
+      for (const auto& [arguments, seen] : calls) {
+        ASSERT_EQ(seen.entered, 1u) << std::hex << step.second;
+        ASSERT_EQ(seen.returned, 1u) << std::hex << step.second;
+      }
+    }
+    recorder.unpatch();
+    EXPECT_EQ(scene.handled, steps.size());
+    EXPECT_GT(scene.handled, 150u);
+    EXPECT_GT(scene.restarts, 40u);
+  }
+}
+
+TEST_F(Signals, AHandlerMayInterruptTheFirstCallOfAThread) {
+  handle(SIGTRAP, on_trap);
+  std::vector<Step> steps;
+  for (size_t at = 0; at <= steps.size(); ++at) {
+    InProcessRecorder recorder(Setting{.ring_bytes = agent::kLeastRing}, traced());
+    recorder.patch();
+    enter_scene(recorder);
+    if (at == 0) {
+      steps = steps_of_a_call();
+      // Each recorder has its code at a place of its own.
+      for (Step& step : steps) step.second -= scene.code.begin.value;
+      recorder.unpatch();
+      continue;
+    }
+    const Step& step = steps[at - 1];
+    call_through({step.first, scene.code.begin.value + step.second}, 1, at);
+    recorder.unpatch();
+    const Calls calls = read_calls(recorder);
+    ASSERT_EQ(calls.size(), 2u) << std::hex << step.second;
+    for (const auto& [arguments, seen] : calls)
+      ASSERT_EQ(seen.entered + seen.returned, 2u) << std::hex << step.second;
+  }
+  EXPECT_GT(steps.size(), 200u);
+}
+
+TEST_F(Signals, AHandlerMayLeaveTheRecorderByALongjmpAnywhere) {
+  handle(SIGTRAP, on_trap);
+  InProcessRecorder recorder(Setting{.ring_bytes = agent::kLeastRing}, traced());
+  recorder.patch();
+  rt_traced(0, 0);
+  enter_scene(recorder);
+  const std::vector<Step> steps = steps_of_a_call();
+  read_calls(recorder);
+  scene.jump = true;
+  for (const Step& step : steps) {
+    if (sigsetjmp(scene.away, 1) == 0) call_through(step, 1, 0);
+    rt_traced(2, step.second);
+    const Calls calls = read_calls(recorder);
+    ASSERT_EQ(calls.count({2, step.second}), 1u) << std::hex << step.second;
+    ASSERT_EQ(calls.at({2, step.second}).returned, 1u) << std::hex << step.second;
+    ASSERT_EQ(calls.count({kInner, scene.handled}), 1u) << std::hex << step.second;
+  }
+  recorder.unpatch();
+  EXPECT_EQ(scene.handled, steps.size());
+}
+
+TEST_F(Signals, CountsAreExactWhereverAHandlerCountsToo) {
+  handle(SIGTRAP, on_trap);
+  InProcessRecorder recorder(Setting{agent::Mode::count}, traced());
+  recorder.patch();
+  rt_traced(0, 0);
+  enter_scene(recorder);
+  const std::vector<Step> steps = steps_of_a_call();
+  for (const Step& step : steps) call_through(step, 1, 0);
+  recorder.unpatch();
+  const CountedCalls counted = counted_calls(recorder.records())[0];
+  EXPECT_GT(scene.handled, 150u);
+  EXPECT_EQ(counted.entered, 2 + steps.size() + scene.handled);
+  EXPECT_EQ(counted.returned, 2 + steps.size() + scene.handled);
+}
+
+TEST_F(Signals, AStormOfThemLosesNothing) {
+  handle(SIGALRM, on_timer);
+  constexpr uint64_t kCalls = 1'000'000;
+  InProcessRecorder recorder(Setting{.ring_bytes = agent::kLeastRing}, traced());
+  recorder.patch();
+  rt_traced(0, 0);
+  enter_scene(recorder);
+  sigset_t alarm;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  pthread_sigmask(SIG_BLOCK, &alarm, nullptr);
+  std::atomic<bool> done{false};
+  uint64_t entered[2] = {}, returned = 0, next = 0;
+  std::jthread reader([&] {
+    for (bool last = false; !last;) {
+      last = done;
+      recorder.read_all([&](const Record& record, size_t) {
+        ASSERT_NE(record.kind, Record::Kind::broken);
+        ASSERT_NE(record.kind, Record::Kind::lost);
+        returned += record.kind == Record::Kind::returned;
+        if (record.kind != Record::Kind::entered) return;
+        const bool inner = record.arguments[0] == kInner;
+        ++entered[inner];
+        ASSERT_EQ(record.arguments[1], inner ? record.arguments[1] : next++);
+      });
+    }
+  });
+  pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
+  const itimerval often{{0, 50}, {0, 50}}, never{};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  for (uint64_t n = 1; n <= kCalls; ++n) rt_traced(1, n);
+  setitimer(ITIMER_REAL, &never, nullptr);
+  done = true;
+  reader.join();
+  recorder.unpatch();
+  EXPECT_EQ(entered[0], kCalls + 1);
+  EXPECT_EQ(entered[1], scene.handled);
+  EXPECT_EQ(returned, entered[0] + entered[1]);
+  EXPECT_GT(scene.handled, 10u);
+}
+
+}  // namespace
+}  // namespace rtrace::mech
+
+// Called by rt_traced().
+extern "C" void rt_inside() {
+  using namespace rtrace::mech;
+  scene.half = Half::after;
+  plant_if(Half::after);
+}

@@ -1,0 +1,167 @@
+#include "rtrace/mech/wrapper_stub.h"
+
+#include <gmock/gmock.h>
+
+#include "rtrace/arch/insn.h"
+
+namespace rtrace::mech {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr VirtAddr kStub{0x7f0000010000};
+constexpr VirtAddr kOriginal{0x7f0000020000};
+constexpr VirtAddr kEnter{0x100000001000}, kLeave{0x100000002000};
+constexpr WrapperAddresses kAt{kStub, kOriginal, kEnter, kLeave};
+
+agent::FunctionPlan plain_plan() {
+  agent::FunctionPlan plan{};
+  plan.entry_words = agent::kPlainEntryWords;
+  plan.errno_offset = agent::FunctionPlan::kNoErrno;
+  return plan;
+}
+
+// One instruction a line, without its bytes.
+std::string listing(const WrapperStub& stub) {
+  std::string text;
+  std::span<const std::byte> rest = stub.code;
+  VirtAddr at = kStub;
+  while (!rest.empty()) {
+    const auto insn = arch::decode(rest, at);
+    if (!insn) return text + "no instruction\n";
+    const std::string line = arch::disassemble(rest.first(insn->length), at);
+    text += line.substr(line.find("  ") + 2) + "\n";
+    rest = rest.subspan(insn->length);
+    at = at + insn->length;
+  }
+  return text;
+}
+
+std::string made_of(const agent::FunctionPlan& plan) {
+  const auto stub = wrapper_stub(plan, 7, kAt);
+  return stub ? listing(*stub) : "out of reach";
+}
+
+// The instruction that begins there.
+std::string at(const WrapperStub& stub, size_t offset) {
+  const std::span<const std::byte> rest = std::span(stub.code).subspan(offset);
+  const std::string line = arch::disassemble(rest, kStub + offset);
+  return line.substr(line.find("  ") + 2);
+}
+
+TEST(WrapperStub, OfAPlainFunctionIsThis) {
+  EXPECT_EQ(made_of(plain_plan()), R"(push rbp
+mov rbp, rsp
+sub rsp, 0xb0
+mov qword ptr [rbp - 0x88], rdi
+mov qword ptr [rbp - 0x80], rsi
+mov qword ptr [rbp - 0x78], rdx
+mov qword ptr [rbp - 0x70], rcx
+mov qword ptr [rbp - 0x68], r8
+mov qword ptr [rbp - 0x60], r9
+mov qword ptr [rbp - 0x58], rax
+mov qword ptr [rbp - 0x20], r10
+mov qword ptr [rbp - 0x18], r11
+lea rdi, [rbp - 0xb0]
+mov esi, 7
+mov edx, 0
+movabs rax, 0x100000001000
+call rax
+mov rdi, qword ptr [rbp - 0x88]
+mov rsi, qword ptr [rbp - 0x80]
+mov rdx, qword ptr [rbp - 0x78]
+mov rcx, qword ptr [rbp - 0x70]
+mov r8, qword ptr [rbp - 0x68]
+mov r9, qword ptr [rbp - 0x60]
+mov rax, qword ptr [rbp - 0x58]
+mov r10, qword ptr [rbp - 0x20]
+mov r11, qword ptr [rbp - 0x18]
+lea rsp, [rbp - 0x10]
+call 0x7f0000020000
+lea rsp, [rbp - 0xb0]
+mov qword ptr [rbp - 0x90], rax
+mov qword ptr [rbp - 0x18], rdx
+lea rdi, [rbp - 0xb0]
+mov esi, 7
+movabs rax, 0x100000002000
+call rax
+mov rax, qword ptr [rbp - 0x90]
+mov rdx, qword ptr [rbp - 0x18]
+leave
+ret
+)");
+}
+
+TEST(WrapperStub, HasNoSideThatIsOutOfReach) {
+  WrapperAddresses far = kAt;
+  far.original = {0x7e0000000000};
+  EXPECT_EQ(wrapper_stub(plain_plan(), 7, far), std::nullopt);
+  EXPECT_EQ(counting_stub({0x1000}, kStub, far.original), std::nullopt);
+}
+
+TEST(WrapperStub, SaysWhereItsFrameIs) {
+  const auto stub = *wrapper_stub(plain_plan(), 7, kAt);
+  using enum StubFrame::Base;
+  const auto size = static_cast<uint16_t>(stub.code.size());
+  EXPECT_THAT(stub.frames, ElementsAre(StubFrame{0, rsp, 8}, StubFrame{1, rsp, 16}, StubFrame{4, rbp, 16},
+                                       StubFrame{static_cast<uint16_t>(size - 1), rsp, 8}));
+  EXPECT_EQ(at(stub, size - 2u), "leave");
+  EXPECT_EQ(at(stub, size - 1u), "ret");
+  EXPECT_THAT(at(stub, stub.returns_to - 5u), HasSubstr("call 0x7f0000020000"));
+}
+
+TEST(WrapperStub, SavesWhatAPlanAsksFor) {
+  agent::FunctionPlan plan = plain_plan();
+  EXPECT_THAT(made_of(plan), Not(HasSubstr("r15")));
+  EXPECT_THAT(made_of(plan), Not(HasSubstr("xmm")));
+  EXPECT_THAT(made_of(plan), Not(HasSubstr("movsq")));
+  plan.entry_words = agent::kEntryWords;
+  EXPECT_THAT(made_of(plan), HasSubstr("qword ptr [rbp - 0x28], r15"));
+  plan.flags = agent::FunctionPlan::kVectors;
+  EXPECT_THAT(made_of(plan), HasSubstr("movups xmmword ptr [rsp + 0x70], xmm7"));
+  plan.passed_bytes = 256;
+  EXPECT_THAT(made_of(plan), HasSubstr("mov edx, 0x100"));
+  EXPECT_THAT(made_of(plan), HasSubstr("rep movsq"));
+}
+
+TEST(WrapperStub, KeepsOnlyTwoWordsWhileTheFunctionRuns) {
+  agent::FunctionPlan plan = plain_plan();
+  EXPECT_THAT(made_of(plan), HasSubstr("lea rsp, [rbp - 0x10]\ncall 0x7f0000020000"));
+  plan.flags = agent::FunctionPlan::kCapturesAtReturn;
+  EXPECT_THAT(made_of(plan), HasSubstr("lea rsp, [rbp - 0xb0]\ncall 0x7f0000020000"));
+}
+
+TEST(WrapperStub, OfAFunctionWhoseReturnIsNotWantedJumps) {
+  agent::FunctionPlan plan = plain_plan();
+  plan.flags = agent::FunctionPlan::kEntryOnly;
+  plan.passed_bytes = 64;
+  const auto stub = *wrapper_stub(plan, 7, kAt);
+  EXPECT_EQ(stub.returns_to, 0u);
+  EXPECT_THAT(listing(stub), HasSubstr("leave\njmp 0x7f0000020000\n"));
+  EXPECT_THAT(listing(stub), Not(HasSubstr("movsq")));
+  EXPECT_EQ(stub.frames.back().offset, stub.code.size() - 5);
+}
+
+TEST(WrapperStub, HasABoundedLength) {
+  agent::FunctionPlan plan = plain_plan();
+  plan.entry_words = agent::kEntryWords;
+  plan.flags = agent::FunctionPlan::kVectors | agent::FunctionPlan::kCapturesAtReturn;
+  plan.passed_bytes = 256;
+  EXPECT_LE(wrapper_stub(plan, 7, kAt)->code.size(), kMaxWrapperStub);
+}
+
+TEST(CountingStub, CountsAndJumpsOn) {
+  const auto stub = *counting_stub({0x123456789a}, kStub, kOriginal);
+  EXPECT_EQ(listing(stub),
+            "push rax\n"
+            "movabs rax, 0x123456789a\n"
+            "lock inc qword ptr [rax]\n"
+            "pop rax\n"
+            "jmp 0x7f0000020000\n");
+  using enum StubFrame::Base;
+  EXPECT_THAT(stub.frames, ElementsAre(StubFrame{0, rsp, 8}, StubFrame{1, rsp, 16}, StubFrame{16, rsp, 8}));
+}
+
+}  // namespace
+}  // namespace rtrace::mech

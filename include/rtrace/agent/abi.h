@@ -106,6 +106,6 @@ inline constexpr uint64_t kBlobRoom = 4 * 4096;
 }  // namespace rtrace::agent
 
 // The blob as it is copied into tracees, and its call frame information (.eh_frame), which counts addresses
-// from the blob's beginning and lies at rtrace_blob_frames_at itself.
+// from the blob's beginning and lies at rtrace_blob_frames_begin.
 extern "C" const unsigned char rtrace_blob_begin[], rtrace_blob_end[];
 extern "C" const unsigned char rtrace_blob_frames_begin[], rtrace_blob_frames_end[];

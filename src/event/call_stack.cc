@@ -20,8 +20,6 @@ uint64_t since(Timestamp before, Timestamp now) {
   return now.monotonic - std::min(before.monotonic, now.monotonic);
 }
 
-constexpr uint64_t kStopsOfACall = 2;
-
 // Of equals the newest, which is the last.
 template <typename Alike>
 auto most_like(const Alike& alike, const CallerWords& above) {
@@ -199,15 +197,8 @@ void CallStack::settle_times(size_t first, Timestamp now) {
   for (size_t i = active_.size(); i-- > first;) {
     Frame& frame = active_[i].frame;
     frame.duration = since(frame.entered, now);
-    // Not below what was inside.
-    frame.duration -=
-        std::min(frame.stops * stop_excess_, frame.duration - std::min(frame.duration, frame.inner + 1));
     frame.self = frame.duration - std::min(frame.duration, frame.inner);
-    if (i > 0) {
-      Frame& outer = active_[i - 1].frame;
-      outer.inner += frame.duration;
-      outer.stops += frame.stops + kStopsOfACall;
-    }
+    if (i > 0) active_[i - 1].frame.inner += frame.duration;
     --active_of_[frame.probe];
   }
 }

@@ -34,7 +34,9 @@ uint64_t StopCosts::own(uint64_t passed, std::optional<Account> account) {
     wake_up_ = nearer(wake_up_, passed - account->ran);
     return less(account->ran, measured_.ran);
   }
-  return less(passed, wake_up_ != 0 ? wake_up_ + measured_.ran : low());
+  // What is usual may be more than it was this time; what it ran it ran.
+  return std::max(less(passed, wake_up_ != 0 ? wake_up_ + measured_.ran : low()),
+                  less(account->ran, measured_.ran));
 }
 
 }  // namespace rtrace::event

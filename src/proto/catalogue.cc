@@ -120,7 +120,8 @@ struct Catalogue::Impl {
 
   std::vector<Source> explicit_sources, folders, fallbacks;
   std::map<std::string, FileRef, std::less<>> files;  // by path; nullptr while it is being read
-  std::map<std::string, std::shared_ptr<DeferredConf>, std::less<>> deferred_files;
+  std::map<std::string, std::unique_ptr<DeferredConf>, std::less<>> deferred_files;
+  std::shared_ptr<DeferredConf::Scope> deferred_types = std::make_shared<DeferredConf::Scope>();
   std::map<std::string, std::unique_ptr<Unparsed>, std::less<>> unparsed;
 
   FileRef load(const std::string& path, Diagnostics& diagnostics) {
@@ -138,8 +139,8 @@ struct Catalogue::Impl {
     return files[path] = parsed;
   }
 
-  std::shared_ptr<DeferredConf> load_deferred(const std::string& path, Diagnostics& diagnostics) {
-    if (auto known = deferred_files.find(path); known != deferred_files.end()) return known->second;
+  DeferredConf* load_deferred(const std::string& path, Diagnostics& diagnostics) {
+    if (auto known = deferred_files.find(path); known != deferred_files.end()) return known->second.get();
     std::string text;
     try {
       text = read_whole(path);
@@ -152,7 +153,9 @@ struct Catalogue::Impl {
       if (is_deferrable(other)) return load_deferred(other, found_out);
       return load(other, found_out);
     };
-    return deferred_files[path] = std::make_shared<DeferredConf>(std::move(text), path, import);
+    auto& file = deferred_files[path];
+    file = std::make_unique<DeferredConf>(std::move(text), path, import, deferred_types);
+    return file.get();
   }
 
   // ltrace's own file takes a millisecond, and knows hardly anything that the shipped ones do not.

@@ -20,8 +20,13 @@ bool is_declaration(const ConfItem& item) {
 
 }  // namespace
 
-DeferredConf::DeferredConf(std::string text, std::string file, DeferredImporter import)
-    : text_(std::move(text)), file_(std::move(file)), import_(std::move(import)), index_(text_) {}
+DeferredConf::DeferredConf(std::string text, std::string file, DeferredImporter import,
+                           std::shared_ptr<Scope> scope)
+    : text_(std::move(text)),
+      file_(std::move(file)),
+      import_(std::move(import)),
+      index_(text_),
+      scope_(std::move(scope)) {}
 
 std::string DeferredConf::origin(const ConfItem& item) const {
   return file_ + ':' + std::to_string(item.line);
@@ -37,7 +42,7 @@ std::shared_ptr<const Prototype> DeferredConf::function(std::string_view name, D
     if (const auto* whole = std::get_if<std::shared_ptr<const ParsedFile>>(&import)) {
       auto known = (*whole)->functions.find(name);
       if (known != (*whole)->functions.end()) return found = known->second;
-    } else if (const auto* deferred = std::get_if<std::shared_ptr<DeferredConf>>(&import)) {
+    } else if (const auto* deferred = std::get_if<DeferredConf*>(&import)) {
       if ((found = (*deferred)->function(name, diagnostics))) return found;
     }
   }
@@ -98,7 +103,7 @@ TypeRef DeferredConf::imported_type(const ConfItem& item, std::string_view name,
     auto known = (*whole)->scope->types.find(name);
     return known == (*whole)->scope->types.end() ? nullptr : known->second;
   }
-  const auto* deferred = std::get_if<std::shared_ptr<DeferredConf>>(&import);
+  const auto* deferred = std::get_if<DeferredConf*>(&import);
   // A file that imports itself, over however many corners, gets nothing the second time.
   if (deferred == nullptr || !being_asked_.insert(item.line).second) return nullptr;
   TypeRef type = (*deferred)->type_before(kEnd, name, diagnostics);
@@ -116,7 +121,7 @@ TypeRef DeferredConf::definition(const ConfItem& item, Diagnostics& diagnostics)
     diagnostics.push_back(fmt::format("{}: {}", origin(item), error.what()));
   }
   definitions_[item.line] = type;
-  if (type != nullptr) scope_->types.emplace(std::to_string(item.line), type);
+  if (type != nullptr) scope_->types.emplace(origin(item), type);
   return type;
 }
 
@@ -159,9 +164,7 @@ const DeferredConf::Import& DeferredConf::imported(const ConfItem& item, Diagnos
   known->second = import_ ? import_(item.name, diagnostics) : Import{};
   if (const auto* whole = std::get_if<std::shared_ptr<const ParsedFile>>(&known->second))
     scope_->imported.push_back((*whole)->scope);
-  else if (const auto* deferred = std::get_if<std::shared_ptr<DeferredConf>>(&known->second))
-    scope_->imported.push_back((*deferred)->scope_);
-  else
+  else if (std::holds_alternative<std::monostate>(known->second))
     diagnostics.push_back(fmt::format("{}: cannot import \"{}\", expected a prototype file of that name",
                                       origin(item), item.name));
   return known->second;

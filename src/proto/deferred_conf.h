@@ -22,23 +22,23 @@ namespace rtrace::proto {
 class DeferredConf {
  public:
   // An imported file, whichever way it is read; monostate where there is none.
-  using Import =
-      std::variant<std::monostate, std::shared_ptr<const ParsedFile>, std::shared_ptr<DeferredConf>>;
+  using Import = std::variant<std::monostate, std::shared_ptr<const ParsedFile>, DeferredConf*>;
   // Asked once for each import that an answer needs.
   using DeferredImporter = std::function<Import(std::string_view name, Diagnostics& diagnostics)>;
 
-  DeferredConf(std::string text, std::string file, DeferredImporter import);
+  // What keeps the types of prototypes alive. One for all files that may import each other, in circles too.
+  struct Scope : TypeScope {
+    std::vector<std::shared_ptr<const TypeScope>> imported;
+  };
+
+  // What `import` gives must live as long as this.
+  DeferredConf(std::string text, std::string file, DeferredImporter import, std::shared_ptr<Scope> scope);
 
   // nullptr where the file and what it imports know no such function.
   std::shared_ptr<const Prototype> function(std::string_view name, Diagnostics& diagnostics);
 
  private:
   static constexpr unsigned kEnd = ~0u;  // behind the last line
-
-  // What keeps a prototype's types alive: they may refer to those of imports, and these to others.
-  struct Scope : TypeScope {
-    std::vector<std::shared_ptr<const TypeScope>> imported;
-  };
 
   // As parse_conf() has it when it has read the lines before that one.
   TypeRef type_before(unsigned line, std::string_view name, Diagnostics& diagnostics);
@@ -56,7 +56,7 @@ class DeferredConf {
   const std::string text_, file_;
   const DeferredImporter import_;
   const ConfIndex index_;
-  const std::shared_ptr<Scope> scope_ = std::make_shared<Scope>();
+  const std::shared_ptr<Scope> scope_;
   // By line.
   std::map<unsigned, TypeRef> definitions_;
   std::map<unsigned, Import> imported_;

@@ -130,15 +130,26 @@ std::string TomlWriter::word(const Type& type) {
 }
 
 void TomlWriter::add(const std::string& function, const Prototype& prototype) {
-  std::string text = prototype.no_return ? "noreturn(" : word(*prototype.returns) + "(";
+  const std::string result = prototype.no_return ? "noreturn" : word(*prototype.returns);
+  // In the short form the parameters would be taken for the characters' type, or for what a lens shows.
+  const bool ambiguous = result == "string" || result == "bool";
+  std::string all;
   for (const Param& param : prototype.params) {
-    if (&param != &prototype.params.front()) text += ", ";
-    if (is_word(param.name)) text += param.name + "=";
-    if (param.direction == Direction::out) text += "out ";
-    if (param.direction == Direction::inout) text += "inout ";
-    text += word(*param.type);
+    std::string type = param.direction == Direction::out     ? "out "
+                       : param.direction == Direction::inout ? "inout "
+                                                             : "";
+    type += word(*param.type);
+    const std::string name = is_word(param.name) ? param.name : "";
+    if (!all.empty()) all += ", ";
+    if (!ambiguous)
+      all += name.empty() ? type : name + "=" + type;
+    else if (name.empty())
+      all += fmt::format("{{ type = {} }}", quoted(type));
+    else
+      all += fmt::format("{{ name = {}, type = {} }}", quoted(name), quoted(type));
   }
-  functions_[function] = text + ")";
+  functions_[function] = ambiguous ? fmt::format("{{ returns = {}, args = [{}] }}", quoted(result), all)
+                                   : quoted(result + "(" + all + ")");
 }
 
 std::string TomlWriter::text() const {
@@ -147,7 +158,7 @@ std::string TomlWriter::text() const {
   for (const auto& [name, text] : types_) out += fmt::format("{} = {}\n", key(name), quoted(text));
   if (!types_.empty()) out += "\n";
   out += "[functions]\n";
-  for (const auto& [name, text] : functions_) out += fmt::format("{} = {}\n", key(name), quoted(text));
+  for (const auto& [name, text] : functions_) out += fmt::format("{} = {}\n", key(name), text);
   return out;
 }
 

@@ -16,7 +16,7 @@ void Engine::calibrate() {
   const auto cost = measure_stop_cost();
   if (!cost)
     return reporter_.say("rtrace's own share of durations could not be measured and is not subtracted");
-  stop_costs_ = event::StopCosts({cost->low_ns, cost->excess_ns, cost->ran_ns});
+  stop_costs_ = event::StopCosts({cost->low_ns, cost->ran_ns});
   times_calls_ = !options_.raw_times;
   shared_.summary.share.low_ns = cost->low_ns;
   shared_.summary.share.spread_ns = cost->spread_ns;

@@ -37,7 +37,6 @@ Task& Engine::add_task(pid_t tid, Process& process) {
   task->id = {process.pid, tid, next_serial_++};
   task->process = &process;
   task->clock = event::ThreadClock(monotonic_now());
-  if (times_calls_) task->stack.set_stop_excess(stop_costs_.excess());
   if (!process.silent && tasks_.size() > 1) reporter_.take(task->id, timestamp(), decode::ThreadStarted{});
   return *task;
 }

@@ -1,6 +1,10 @@
 #include "option_rows.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "rtrace/base/log.h"
 #include "rtrace/base/text.h"
@@ -15,6 +19,18 @@ uint64_t number(std::string_view option, const std::string& value, uint64_t most
   if (!parsed || *parsed > most)
     throw UsageError(fmt::format("{} {}: a number from 0 to {} is expected", option, value, most));
   return *parsed;
+}
+
+// An empty word is a variable that was not set, and means none of what it would stand for.
+const std::string& something(std::string_view option, const std::string& value) {
+  if (value.empty()) throw UsageError(fmt::format("{}: an empty word is no value", option));
+  return value;
+}
+
+void set_ready_fd(Draft& draft, std::string_view option, const std::string& value) {
+  const int fd = static_cast<int>(number(option, value, 1 << 20));
+  if (fcntl(fd, F_GETFD) < 0) throw UsageError(fmt::format("{}={}: {}", option, value, std::strerror(errno)));
+  draft.options.ready_fd = fd;
 }
 
 void add_pids(Draft& draft, std::string_view option, const std::string& value) {
@@ -127,7 +143,7 @@ const std::vector<Row>& option_rows() {
       {{'f', "follow", "", kProcess, "follow children made by fork, vfork, clone"},
        SET(d.options.follow = true)},
       {{'u', "user", "USER", kProcess, "run the command as that user (name, uid or UID:GID)"},
-       SET(d.options.user = v)},
+       SET(d.options.user = something(o, v))},
       {{0, "trust-seccomp", "", kProcess, "inject into processes under a seccomp filter"},
        SET(d.options.trust_seccomp = true)},
       {{0, "repair", "", kProcess, "heal what a dead tracer left in the -p processes"},
@@ -156,7 +172,7 @@ const std::vector<Row>& option_rows() {
       {{0, "raw-times", "", kOutput, "durations with rtrace's own share, which is shown"},
        SET(d.options.raw_times = true)},
       {{'o', "output", "FILE", kOutput, "write there, not stderr; '-': stdout, '|cmd': a pipe"},
-       SET(d.options.output = v)},
+       SET(d.options.output = something(o, v))},
       {{0, "append", "", kOutput, "append to the -o file"}, SET(d.options.append = true)},
       {{'a', "align", "N", kOutput, "column of return values"},
        SET(d.options.text.align = static_cast<unsigned>(number(o, v, 1000)))},
@@ -181,8 +197,7 @@ const std::vector<Row>& option_rows() {
       {{0, "ltrace-compat", "", kOther, "behave as ltrace, as when called by that name"},
        SET(d.options.ltrace_compat = true)},
       {{0, "cpu", "follow|any", kOther, "stay by the processor of the thread that hits"}, set_cpu},
-      {{0, "ready-fd", "N", kOther, "write one byte there when all is armed"},
-       SET(d.options.ready_fd = static_cast<int>(number(o, v, 1 << 20)))},
+      {{0, "ready-fd", "N", kOther, "write one byte there when all is armed"}, set_ready_fd},
       {{'D', "debug", "TOPIC", kOther, "rtrace's own log: all, or TOPIC[:LEVEL],..."}, set_debug},
       {{'h', "help", "", kOther, "this text"}, SET(d.options.action = Options::Action::help)},
       {{'V', "version", "", kOther, "the version"}, SET(d.options.action = Options::Action::version)},

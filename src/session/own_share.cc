@@ -132,7 +132,7 @@ std::optional<StopCost> measure_stop_cost() {
   const uint64_t spread = at_percent(passed, 90) - at_percent(passed, 10);
   RTRACE_LOG(session, 1, "{} stops cost {} {} {} ns (low, median, 90%), of which {} running", passed.size(),
              low, at_percent(passed, 50), at_percent(passed, 90), ran);
-  return StopCost{low, at_percent(passed, 50) - low, ran, spread / 2};
+  return StopCost{low, ran, spread / 2};
 }
 
 }  // namespace rtrace::session

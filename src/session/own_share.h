@@ -14,7 +14,6 @@ bool shows_durations(const Options& options);
 struct StopCost {
   uint64_t low_ns =
       0;  // from the thread's resumption to our next stamp, less what it ran itself: a low estimate
-  uint64_t excess_ns = 0;  // the median of that, less the low estimate
   uint64_t ran_ns = 0;     // what of it the scheduler counts as the thread's running: a low estimate
   uint64_t spread_ns = 0;  // half the distance from the 10th to the 90th percentile
 };

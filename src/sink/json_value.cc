@@ -18,7 +18,14 @@ const Value& settled(const Value& value) {
   return value;
 }
 
+std::string integer_text(const Value& value) {
+  Value plain = value;
+  plain.radix = Value::Radix::decimal;
+  return decode::to_text(plain);
+}
+
 void append_integer(JsonWriter& json, const Value& value) {
+  if (value.size > sizeof value.raw) return json.raw(integer_text(value));
   if (value.is_signed)
     json.number(static_cast<int64_t>(value.raw));
   else
@@ -29,6 +36,8 @@ void append_integer(JsonWriter& json, const Value& value) {
 void append_raw(JsonWriter& json, const Value& value) {
   switch (value.kind) {
     case Kind::integer:
+      if (value.size > sizeof value.raw) return void(json.string(integer_text(value)));
+      [[fallthrough]];
     case Kind::character:
     case Kind::boolean:
     case Kind::enumeration:

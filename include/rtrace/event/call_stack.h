@@ -75,7 +75,6 @@ struct Frame {
   bool recursive = false;  // a call of the same probe was active when it was entered
   // Nanoseconds, all but `inner` set when it returns, is left or is found dead.
   uint64_t inner = 0;     // of traced calls inside, so far
-  uint64_t stops = 0;     // of the thread in those calls
   uint64_t self = 0;      // the duration less `inner`, until it was left
   uint64_t duration = 0;  // until it returned; of one that does not, until it was left
 };
@@ -86,10 +85,6 @@ class CallStack {
   // Left frames (or chains) of one identity. A loop that unwinds and changes its locals makes one with each
   // turn.
   static constexpr size_t kMaxAlike = 256;
-
-  // What each of a thread's stops leaves of the tracer's time on the thread's clock, ns: taken off the
-  // durations of the calls around it.
-  void set_stop_excess(uint64_t nanoseconds) { stop_excess_ = nanoseconds; }
 
   // `now` is the thread's: it never goes back.
   // A traced function is entered. Frames that this proves dead are appended to `dead`, oldest first. The
@@ -170,7 +165,6 @@ class CallStack {
   std::unordered_map<ProbeId, uint32_t> active_of_;  // how many of each probe
   LeftFrames left_;
   uint64_t next_age_ = 0;
-  uint64_t stop_excess_ = 0;
   size_t nested_ = 0;
 };
 

@@ -57,9 +57,8 @@ class ThreadClock {
 class StopCosts {
  public:
   struct Measured {
-    uint64_t low = 0;     // ns from a resumption to the next stop of a thread that does nothing else
-    uint64_t excess = 0;  // the median of that, less `low`
-    uint64_t ran = 0;     // what of it the thread was on a processor; low, too
+    uint64_t low = 0;  // ns from a resumption to the next stop of a thread that does nothing else
+    uint64_t ran = 0;  // what of it the thread was on a processor; low, too
   };
   // Since it was resumed the thread has been on a processor so long, and was put on one so many times.
   struct Account {
@@ -82,7 +81,6 @@ class StopCosts {
   uint64_t own(uint64_t passed, std::optional<Account> account);
 
   uint64_t low() const { return std::min({measured_.low, least_, before_}); }
-  uint64_t excess() const { return measured_.excess; }
 
  private:
   static constexpr uint64_t kUsualSpread = 3'000;

@@ -25,7 +25,7 @@ class TomlWriter {
 
   std::map<std::string, std::string> types_;      // definitions by name
   std::map<std::string, std::string> names_;      // by what tells a type from all others
-  std::map<std::string, std::string> functions_;  // prototypes by name
+  std::map<std::string, std::string> functions_;  // prototypes by name, as TOML
 };
 
 }  // namespace rtrace::proto

@@ -372,28 +372,6 @@ TEST_F(CallStackTest, ACopyLivesAfterTheFirstIsGone) {
   EXPECT_THAT(leave(identity(100)), ElementsAre(2));
 }
 
-TEST_F(CallStackTest, WhatStopsInsideLeaveOnTheClockIsTakenOff) {
-  stack.set_stop_excess(10);
-  const auto enter_at = [&](uint64_t sp, uint64_t time) {
-    stack.enter(identity(sp), kF, probe_at(kF), CallId{++last_call}, {time, time}, dead);
-  };
-  const auto leave_at = [&](uint64_t sp, uint64_t time) {
-    std::vector<Frame> returned;
-    stack.leave(identity(sp), {time, time}, returned, dead);
-    return returned.at(0);
-  };
-  enter_at(300, 0);
-  enter_at(200, 100);
-  enter_at(100, 200);
-  EXPECT_EQ(leave_at(100, 250).duration, 50u);
-  EXPECT_EQ(leave_at(200, 300).duration, 200u - 2 * 10);
-  EXPECT_EQ(leave_at(300, 500).duration, 500u - 4 * 10);
-  enter_at(300, 1000);
-  enter_at(200, 1000);
-  EXPECT_EQ(leave_at(200, 1009).duration, 9u);
-  EXPECT_EQ(leave_at(300, 1011).duration, 10u) << "not below what was inside";
-}
-
 TEST_F(CallStackTest, ACopyKnowsWhichProbesAreActive) {
   enter(identity(100));
   CallStack copy = stack;

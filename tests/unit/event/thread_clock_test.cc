@@ -41,7 +41,7 @@ TEST(ThreadClock, OfSeveralStopsInOneHaltTheFirstCounts) {
 }
 
 TEST(StopCosts, AreWhatWasMeasuredWhileStopsTakeLonger) {
-  StopCosts costs({5000, 800, 3000});
+  StopCosts costs({5000, 3000});
   for (int i = 0; i < 2000; ++i) costs.seen(5001);
   EXPECT_EQ(costs.low(), 5000u);
   EXPECT_EQ(costs.own(5020, std::nullopt), 20u);
@@ -49,7 +49,7 @@ TEST(StopCosts, AreWhatWasMeasuredWhileStopsTakeLonger) {
 }
 
 TEST(StopCosts, AreNoMoreThanAThreadTookAMomentAgo) {
-  StopCosts costs({5000, 800, 3000});
+  StopCosts costs({5000, 3000});
   costs.seen(3000);
   EXPECT_EQ(costs.low(), 3000u);
   for (unsigned i = 0; i < StopCosts::kWindow - 1; ++i) costs.seen(9000);
@@ -66,7 +66,7 @@ TEST(StopCosts, AreNothingWhereNothingWasMeasured) {
 }
 
 TEST(StopCosts, OfALateStopTheSchedulersAccountTellsTheWakeUps) {
-  StopCosts costs({5000, 800, 3000});
+  StopCosts costs({5000, 3000});
   EXPECT_FALSE(costs.doubtful(5900));
   EXPECT_TRUE(costs.doubtful(40'000));
   EXPECT_EQ(costs.own(90'000, StopCosts::Account{3'020, 1}), 20u);
@@ -75,14 +75,14 @@ TEST(StopCosts, OfALateStopTheSchedulersAccountTellsTheWakeUps) {
 }
 
 TEST(StopCosts, OfAThreadThatSleptTheUsualWakeUpIsTaken) {
-  StopCosts costs({5000, 800, 3000});
+  StopCosts costs({5000, 3000});
   EXPECT_EQ(costs.own(1'005'000, StopCosts::Account{4'000, 2}), 1'000'000u) << "none is known yet";
   for (int i = 0; i < 200; ++i) costs.own(i % 2 == 0 ? 29'000 : 37'000, StopCosts::Account{3'000, 1});
   EXPECT_NEAR(static_cast<double>(costs.own(1'033'000, StopCosts::Account{4'000, 2})), 1'000'000.0, 5'000.0);
 }
 
 TEST(StopCosts, AnAccountOfMoreThanHasPassedIsNone) {
-  StopCosts costs({5000, 800, 3000});
+  StopCosts costs({5000, 3000});
   EXPECT_EQ(costs.own(5'100, StopCosts::Account{9'000, 1}), 100u);
 }
 

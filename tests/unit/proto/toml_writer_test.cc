@@ -66,6 +66,15 @@ TypeRef structure_called(const std::string& name, unsigned size) {
   return with_name(make_structure({{"m", make_integer(size, true)}}), name);
 }
 
+TEST(TomlWriter, AResultThatWouldTakeTheParametersForItsOwnIsWrittenInTheLongForm) {
+  EXPECT_EQ(rewritten("[functions]\nf = { returns = \"string\", args = [{ name = \"s\", type = \"string\" }, "
+                      "{ type = \"out int*\" }] }"),
+            "[functions]\nf = { returns = \"string\", args = [{ name = \"s\", type = \"string\" }, "
+            "{ type = \"out int*\" }] }\n");
+  EXPECT_EQ(rewritten("[functions]\nf = { returns = \"string\", args = [] }"),
+            "[functions]\nf = { returns = \"string\", args = [] }\n");
+}
+
 TEST(TomlWriter, TwoTypesOfOneNameGetTwo) {
   TomlWriter writer;
   writer.add("f", prototype_of({structure_called("s", 4), structure_called("s", 8)}));

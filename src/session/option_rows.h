@@ -26,7 +26,7 @@ using Apply = void (*)(Draft&, std::string_view option, const std::string& value
 
 struct Row {
   OptionInfo info;
-  Apply apply;
+  Apply apply = nullptr;
 };
 
 // In the order of --help.

@@ -1,5 +1,6 @@
 // System calls with known arguments. Behind each stands the line that is expected of it, in the words of
 // libc_test.py; between two writes that mark the first and the last.
+// clang-format off
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
-#include <tuple>
 
 #include "call_slots.h"
 #include "debug_data.h"
@@ -18,6 +17,7 @@
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
 #include "sdt_notes.h"
+#include "symbol_order.h"
 #include "symtab.h"
 
 namespace rtrace::elf {
@@ -87,30 +87,6 @@ struct ElfFile::Impl {
 };
 
 namespace {
-
-// The same (name, address) once: the exported entry, which knows its version, before .symtab's, and the
-// default version before others.
-void sort_and_merge(std::vector<Symbol>& symbols) {
-  auto key = [](const Symbol& s) { return std::tuple(s.name, s.table, !s.default_version, s.size == 0); };
-  // Addresses first: nearly all differ, and a library has tens of thousands.
-  std::sort(symbols.begin(), symbols.end(), [&](const Symbol& a, const Symbol& b) {
-    return a.address == b.address ? key(a) < key(b) : a.address < b.address;
-  });
-  auto same = [](const Symbol& a, const Symbol& b) { return a.address == b.address && a.name == b.name; };
-  symbols.erase(std::unique(symbols.begin(), symbols.end(), same), symbols.end());
-}
-
-// The name of an address: global before weak before local, then fewest leading underscores, then
-// alphabetical.
-bool is_better_name(const Symbol& a, const Symbol& b) {
-  auto rank = [](const Symbol& symbol) {
-    int binding = symbol.binding == Symbol::Binding::global ? 0
-                  : symbol.binding == Symbol::Binding::weak ? 1
-                                                            : 2;
-    return std::tuple(binding, symbol.name.find_first_not_of('_'), symbol.name);
-  };
-  return rank(a) < rank(b);
-}
 
 bool bindable(const Elf64_Sym& symbol, const Image& image) {
   unsigned type = ELF64_ST_TYPE(symbol.st_info), binding = ELF64_ST_BIND(symbol.st_info);

@@ -18,6 +18,7 @@ uint64_t less(uint64_t from, uint64_t what) {
 }  // namespace
 
 void StopCosts::seen(uint64_t passed) {
+  if (passed == 0) return;  // it was there already
   if (++stops_ == kWindow) {
     before_ = least_;
     least_ = ~uint64_t{0};

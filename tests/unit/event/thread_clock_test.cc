@@ -58,6 +58,12 @@ TEST(StopCosts, AreNoMoreThanAThreadTookAMomentAgo) {
   EXPECT_EQ(costs.low(), 5000u) << "that was long ago";
 }
 
+TEST(StopCosts, AStopThatWasThereAlreadyTellsNothing) {
+  StopCosts costs({5000, 3000});
+  costs.seen(0);
+  EXPECT_EQ(costs.low(), 5000u);
+}
+
 TEST(StopCosts, AreNothingWhereNothingWasMeasured) {
   StopCosts costs;
   costs.seen(3000);

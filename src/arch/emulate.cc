@@ -15,7 +15,7 @@ constexpr uint64_t kArithmetic = kCarry | kParity | kAdjust | kZero | kSign | kO
 
 // A jump to an address beyond this may fault at the jump itself (it need not be canonical): the instruction
 // has to run to fault as it would.
-constexpr uint64_t kUserEnd = uint64_t{1} << 47;
+constexpr uint64_t kAddressEnd = uint64_t{1} << 47;
 
 uint64_t flag(bool on, uint64_t bit) {
   return on ? bit : 0;
@@ -102,7 +102,7 @@ bool emulate(const Emulation& emulation, VirtAddr address, Regs& regs, const Mem
   if (!emulation.registers_only()) {
     bool returns = emulation.kind == Emulation::Kind::ret;
     auto word = memory.read_value<uint64_t>(returns ? regs.sp() : emulation.target);
-    if (!word || *word >= kUserEnd) return false;
+    if (!word || *word >= kAddressEnd) return false;
     pc = {*word};
   }
   if (emulation.kind == Emulation::Kind::jump) pc = emulation.target;

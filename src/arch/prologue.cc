@@ -13,8 +13,6 @@
 namespace rtrace::arch {
 namespace {
 
-constexpr size_t kEndbr64 = 4;
-
 struct Step {
   VirtAddr from;
   std::span<const std::byte> bytes;

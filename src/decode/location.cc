@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rtrace/arch/regs.h"
+#include "rtrace/base/text.h"
 
 namespace rtrace::decode {
 namespace {
@@ -11,11 +12,11 @@ using proto::Type;
 
 enum class Class : uint8_t { none, integer, sse, sse_up, x87, x87_up, memory };
 
-constexpr uint64_t kEightbyte = 8;
+constexpr uint64_t kPieceSize = 8;
 constexpr uint8_t kVectorArguments = 8;
 // A by-value struct larger than this would be a mistake in a prototype; offsets stay small.
 constexpr uint64_t kMaxOnStack = 4096;
-constexpr size_t kMaxEightbytes = kWidestRegister / kEightbyte;
+constexpr size_t kMaxEightbytes = kWidestRegister / kPieceSize;
 
 struct Classified {
   std::array<Class, kMaxEightbytes> eightbytes{};
@@ -40,7 +41,7 @@ Class merge(Class a, Class b) {
 class Classifier {
  public:
   explicit Classifier(const Type& type) {
-    result_.count = (type.size + kEightbyte - 1) / kEightbyte;
+    result_.count = (type.size + kPieceSize - 1) / kPieceSize;
     constexpr unsigned kMaxDepth = 32;
     if (result_.count > kMaxEightbytes) {
       result_.memory = true;
@@ -55,14 +56,14 @@ class Classifier {
  private:
   // From byte to byte, both included.
   void note(uint64_t first, uint64_t last, Class of) {
-    for (uint64_t i = first / kEightbyte; i <= last / kEightbyte && i < result_.count; ++i)
+    for (uint64_t i = first / kPieceSize; i <= last / kPieceSize && i < result_.count; ++i)
       result_.eightbytes[i] = merge(result_.eightbytes[i], of);
   }
 
   // A register's lowest eightbyte has one class, those above it another.
   void note_wide(uint64_t offset, uint64_t size, Class low, Class up) {
     note(offset, offset, low);
-    if (size > kEightbyte) note(offset + kEightbyte, offset + size - 1, up);
+    if (size > kPieceSize) note(offset + kPieceSize, offset + size - 1, up);
   }
 
   void walk(const Type& type, uint64_t offset, unsigned depth) {
@@ -166,10 +167,6 @@ Taken take_registers(const Classified& classes, Location& location, Taken next) 
   return taken;
 }
 
-uint64_t align_up(uint64_t value, uint64_t align) {
-  return (value + align - 1) / align * align;
-}
-
 }  // namespace
 
 Location ArgumentAllocator::on_stack(uint64_t size, uint64_t align) {
@@ -177,8 +174,8 @@ Location ArgumentAllocator::on_stack(uint64_t size, uint64_t align) {
   location.where = Location::Where::stack;
   location.size = std::min(size, kMaxOnStack);
   location.stack_offset =
-      static_cast<uint32_t>(align_up(stack_, std::clamp<uint64_t>(align, kEightbyte, 64)));
-  stack_ = location.stack_offset + static_cast<uint32_t>(align_up(location.size, kEightbyte));
+      static_cast<uint32_t>(align_up(stack_, std::clamp<uint64_t>(align, kPieceSize, 64)));
+  stack_ = location.stack_offset + static_cast<uint32_t>(align_up(location.size, kPieceSize));
   return location;
 }
 

@@ -14,8 +14,8 @@ using proto::Lens;
 using proto::TypeRef;
 
 // Struct members that are looked at for types with registers of their own.
-constexpr unsigned kMaxDepth = 8;
-constexpr unsigned kMaxEntries = 1U << 16;
+constexpr unsigned kMaxTypedefs = 8;
+constexpr unsigned kMaxBaseTypes = 1U << 16;
 // Nothing larger than a zmm register is passed in registers, whatever it holds.
 constexpr uint64_t kLargestRegister = 64;
 
@@ -41,7 +41,7 @@ TypeRef complex(uint64_t size) {
 
 bool names_wide_characters(std::optional<Die> type) {
   // The typedefs are what tells C's wchar_t from an int.
-  for (unsigned i = 0; type && i < kMaxDepth; ++i) {
+  for (unsigned i = 0; type && i < kMaxTypedefs; ++i) {
     if (raw_text(*type, DW_AT_name) == "wchar_t") return true;
     unsigned tag = tag_of(*type);
     if (tag != DW_TAG_typedef && tag != DW_TAG_const_type && tag != DW_TAG_volatile_type) return false;
@@ -52,7 +52,7 @@ bool names_wide_characters(std::optional<Die> type) {
 
 // What is left to look at, and what is known of how the unit was compiled.
 struct Search {
-  unsigned left = kMaxEntries;
+  unsigned left = kMaxBaseTypes;
   bool has_avx = false;
 };
 
@@ -101,7 +101,7 @@ std::string why_struct_not_passed(const Die& type, unsigned depth, Search& searc
 }
 
 std::string why_not_passed(const Die& bare, unsigned depth, Search& search) {
-  if (depth == kMaxDepth) return "a struct nested too deeply is passed by value";
+  if (depth == kMaxTypedefs) return "a struct nested too deeply is passed by value";
   switch (tag_of(bare)) {
     case DW_TAG_base_type:
       return why_base_not_passed(bare);

@@ -11,11 +11,11 @@ namespace {
 using proto::Container;
 using proto::TypeRef;
 
-constexpr unsigned kMaxEntries = 4096;
+constexpr unsigned kMaxParts = 4096;
 
 // Whether the class has a member of that name at that offset.
 bool has_member(const Die& type, std::string_view name, uint64_t offset) {
-  unsigned left = kMaxEntries;
+  unsigned left = kMaxParts;
   bool found = false;
   for_each_child(type, [&](const Die& child) {
     if (tag_of(child) == DW_TAG_member && raw_text(child, DW_AT_name) == name)
@@ -26,7 +26,7 @@ bool has_member(const Die& type, std::string_view name, uint64_t offset) {
 }
 
 bool has_base(const Die& type, std::string_view prefix) {
-  unsigned left = kMaxEntries;
+  unsigned left = kMaxParts;
   bool found = false;
   for_each_child(type, [&](const Die& child) {
     if (tag_of(child) == DW_TAG_inheritance)

@@ -6,7 +6,7 @@ namespace rtrace::dwarf {
 namespace {
 
 // Of namespaces and classes in each other.
-constexpr unsigned kMaxNesting = 16;
+constexpr unsigned kMaxScopes = 16;
 
 // GCC emits a split function's ranges with the part that is entered first.
 std::optional<ElfAddr> entry_of(const Die& function) {
@@ -46,7 +46,7 @@ void Functions::collect(const Die& parent, unsigned depth) {
       case DW_TAG_structure_type:
       case DW_TAG_class_type:
       case DW_TAG_union_type:
-        if (depth < kMaxNesting) collect(child, depth + 1);
+        if (depth < kMaxScopes) collect(child, depth + 1);
         break;
       default:
         break;

@@ -66,9 +66,9 @@ std::optional<uint8_t> cie_encoding(Bytes record, ElfAddr address) {
   return encoding;
 }
 
-class Reader {
+class FrameReader {
  public:
-  Reader(const Image& image, FrameArea area) : image_(image), area_(area) {}
+  FrameReader(const Image& image, FrameArea area) : image_(image), area_(area) {}
 
   std::vector<ElfRange> run() {
     uint64_t at = 0;
@@ -115,7 +115,7 @@ class Reader {
 }  // namespace
 
 std::vector<ElfRange> read_frame_ranges(const Image& image) {
-  return Reader(image, find_eh_frame(image)).run();
+  return FrameReader(image, find_eh_frame(image)).run();
 }
 
 }  // namespace rtrace::elf

@@ -22,9 +22,9 @@ std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-class Reader {
+class MemoryReader {
  public:
-  Reader(const Memory& memory, VirtAddr header) : memory_(memory), at_(header) {}
+  MemoryReader(const Memory& memory, VirtAddr header) : memory_(memory), at_(header) {}
 
   MemoryImage run() {
     read_headers();
@@ -150,7 +150,7 @@ class Reader {
 }  // namespace
 
 MemoryImage read_memory_image(const Memory& memory, VirtAddr header) {
-  return Reader(memory, header).run();
+  return MemoryReader(memory, header).run();
 }
 
 }  // namespace rtrace::elf

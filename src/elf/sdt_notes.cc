@@ -30,9 +30,9 @@ bool take_text(std::string_view& rest, std::string_view& text) {
   return true;
 }
 
-class Reader {
+class NoteReader {
  public:
-  explicit Reader(const Image& image) : image_(image) {
+  explicit NoteReader(const Image& image) : image_(image) {
     if (const Section* base = image.section(".stapsdt.base")) base_ = base->header.sh_addr;
   }
 
@@ -98,7 +98,7 @@ class Reader {
 }  // namespace
 
 std::vector<SdtNote> read_sdt_notes(const Image& image) {
-  Reader reader(image);
+  NoteReader reader(image);
   for (const Section& section : image.sections())
     if (section.header.sh_type == SHT_NOTE && section.name == ".note.stapsdt")
       reader.read(image.contents(section));

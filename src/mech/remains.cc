@@ -22,7 +22,7 @@ constexpr uint64_t kMostPages = 16384;  // of one anonymous mapping that are loo
 constexpr uint64_t kMostSlots = uint64_t{1} << 22;
 constexpr size_t kMostTables = 4;
 constexpr size_t kPiece = size_t{1} << 20;
-constexpr std::byte kInt3{0xcc};
+constexpr std::byte kTrap{0xcc};
 
 bool is_header(const agent::MappingHeader& header) {
   return std::memcmp(header.magic, agent::kMappingMagic, sizeof header.magic) == 0 &&
@@ -92,7 +92,7 @@ void read_table(const Memory& memory, const std::vector<tracee::MapsEntry>& maps
     const agent::SiteEntry& entry = entries[i];
     const VirtAddr address{entry.site};
     if (entry.copy() != 0 && is_own_code(maps, address))
-      remains.bytes.push_back({address, {std::byte{entry.displaced()}}, {kInt3}});
+      remains.bytes.push_back({address, {std::byte{entry.displaced()}}, {kTrap}});
     if (entry.is_raised_semaphore() && is_own_data(maps, address))
       remains.semaphores.push_back({address, table + agent::kTableEntries + i * sizeof entry +
                                                  offsetof(agent::SiteEntry, copy_and_byte)});
@@ -124,7 +124,7 @@ class Comparison {
       if (memory.size() - i >= gadget.size() &&
           std::equal(gadget.begin(), gadget.end(), memory.begin() + static_cast<ptrdiff_t>(i)))
         length = gadget.size();
-      else if (memory[i] == kInt3)
+      else if (memory[i] == kTrap)
         length = 1;
       if (length == 0) continue;
       const auto from_file = file.subspan(i, length), from_memory = memory.subspan(i, length);

@@ -8,15 +8,12 @@
 #include <atomic>
 #include <cstring>
 
+#include "load.h"
+
 namespace rtrace::mech {
 namespace {
 
 constexpr uint64_t kWord = sizeof(uint64_t);
-
-template <typename T>
-T load(const T& value) {
-  return std::atomic_ref<T>(const_cast<T&>(value)).load(std::memory_order_acquire);
-}
 
 // Fewest words of a record of that kind; 0: there is no such kind.
 size_t fewest_words(uint8_t kind) {

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <atomic>
 
+#include "load.h"
 #include "rtrace/base/error.h"
 
 namespace rtrace::mech {
 namespace {
 
-template <typename T>
-T load(const T& value) {
-  return std::atomic_ref<T>(const_cast<T&>(value)).load(std::memory_order_acquire);
-}
 template <typename T>
 void store(T& place, T value) {
   std::atomic_ref<T>(place).store(value, std::memory_order_release);

@@ -3,7 +3,7 @@
 namespace rtrace::plan {
 namespace {
 
-constexpr size_t kNone = std::string_view::npos;
+constexpr size_t kNowhere = std::string_view::npos;
 
 class LtraceReader {
  public:
@@ -58,7 +58,7 @@ class LtraceReader {
         ++i;
       } else if (glob[i] == '[') {
         size_t close = bracket_end(glob, i);
-        if (close == kNone) throw FilterError(text_, begin + i, "unbalanced '['");
+        if (close == kNowhere) throw FilterError(text_, begin + i, "unbalanced '['");
         i = close - 1;
       }
     }

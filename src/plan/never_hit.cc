@@ -9,7 +9,7 @@ namespace {
 using elf::LoadedObject;
 
 constexpr size_t kNames = 5;
-constexpr size_t kObjects = 3;
+constexpr size_t kImporters = 3;
 
 // An object's imports from the library, nearest to the probed name first. A program that imports much of a
 // large library gets the near ones only: the rest would tell nothing.
@@ -58,11 +58,11 @@ std::string explain_never_hit(const ProbePoint& point, const Objects& objects) {
     }
   }
   if (!users.empty())
-    return fmt::format("{} {} {}, but did not call it while traced", listed(users, kObjects),
+    return fmt::format("{} {} {}, but did not call it while traced", listed(users, kImporters),
                        users.size() == 1 ? "imports" : "import", point.name);
   std::stable_sort(importers.begin(), importers.end(),
                    [](const Importer& a, const Importer& b) { return a.near > b.near; });
-  if (importers.size() > kObjects) importers.resize(kObjects);
+  if (importers.size() > kImporters) importers.resize(kImporters);
   std::vector<std::string> clauses;
   for (const Importer& importer : importers)
     clauses.push_back(fmt::format("{} imports {}", importer.object, listed(importer.names, kNames)));

@@ -14,7 +14,7 @@ using elf::SdtNote;
 using Side = SdtFilter::Side;
 
 constexpr size_t kListed = 8;
-constexpr size_t kNearest = 5;
+constexpr size_t kNearestNotes = 5;
 
 void add(const ActiveRequest& active, const LoadedObject& object, const SdtNote& note, PairRole role,
          Findings& findings) {
@@ -105,10 +105,10 @@ std::string why_no_note(const Side& side, const Objects& objects) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
   const std::string providers = providers_of(objects);
   if (!names.empty()) {
-    auto nearest = nearest_names(without_wildcards(side.name), names, kNearest);
+    auto nearest = nearest_names(without_wildcards(side.name), names, kNearestNotes);
     clauses.push_back(fmt::format("provider {} has no SDT probe {}", side.provider.text(), side.name.text()));
     clauses.push_back(nearest.empty() ? "its probes: " + listed(names, kListed)
-                                      : "nearest names: " + listed(nearest, kNearest));
+                                      : "nearest names: " + listed(nearest, kNearestNotes));
   } else if (!providers.empty()) {
     clauses.push_back(fmt::format("no mapped object has SDT probes of a provider {}", side.provider.text()));
     clauses.push_back("providers are " + providers);

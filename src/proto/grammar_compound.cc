@@ -4,6 +4,7 @@
 
 #include "grammar.h"
 #include "rtrace/base/error.h"
+#include "rtrace/base/text.h"
 
 namespace rtrace::proto {
 namespace {
@@ -14,10 +15,6 @@ constexpr uint64_t kMaxAlign = 4096;
 bool is_integral(const Type& type) {
   return type.kind == Type::Kind::integer || type.kind == Type::Kind::character ||
          type.kind == Type::Kind::enumeration || type.kind == Type::Kind::flags;
-}
-
-uint64_t align_up(uint64_t value, uint64_t align) {
-  return (value + align - 1) / align * align;
 }
 
 uint64_t end_of(const Member& member) {

@@ -46,7 +46,7 @@ bool is_reserved(const std::string& name) {
 }
 
 // TOML 1.0, "basic strings" and "keys". Names are printable ASCII.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -57,7 +57,7 @@ std::string quoted(std::string_view text) {
 
 std::string key(std::string_view name) {
   bool bare = !name.empty() && std::all_of(name.begin(), name.end(), is_word_character);
-  return bare ? std::string(name) : quoted(name);
+  return bare ? std::string(name) : in_quotes(name);
 }
 
 // Names of members and keys that the language cannot say.
@@ -144,18 +144,18 @@ void TomlWriter::add(const std::string& function, const Prototype& prototype) {
     if (!ambiguous)
       all += name.empty() ? type : name + "=" + type;
     else if (name.empty())
-      all += fmt::format("{{ type = {} }}", quoted(type));
+      all += fmt::format("{{ type = {} }}", in_quotes(type));
     else
-      all += fmt::format("{{ name = {}, type = {} }}", quoted(name), quoted(type));
+      all += fmt::format("{{ name = {}, type = {} }}", in_quotes(name), in_quotes(type));
   }
-  functions_[function] = ambiguous ? fmt::format("{{ returns = {}, args = [{}] }}", quoted(result), all)
-                                   : quoted(result + "(" + all + ")");
+  functions_[function] = ambiguous ? fmt::format("{{ returns = {}, args = [{}] }}", in_quotes(result), all)
+                                   : in_quotes(result + "(" + all + ")");
 }
 
 std::string TomlWriter::text() const {
   std::string out;
   if (!types_.empty()) out += "[types]\n";
-  for (const auto& [name, text] : types_) out += fmt::format("{} = {}\n", key(name), quoted(text));
+  for (const auto& [name, text] : types_) out += fmt::format("{} = {}\n", key(name), in_quotes(text));
   if (!types_.empty()) out += "\n";
   out += "[functions]\n";
   for (const auto& [name, text] : functions_) out += fmt::format("{} = {}\n", key(name), text);

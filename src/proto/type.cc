@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rtrace/base/text.h"
+
 namespace rtrace::proto {
 namespace {
 
@@ -27,10 +29,6 @@ std::shared_ptr<Type> make_with_inner(Type::Kind kind, uint64_t size, TypeRef in
   contain(*type, *inner);
   type->inner = std::move(inner);
   return type;
-}
-
-uint64_t align_up(uint64_t value, uint64_t align) {
-  return (value + align - 1) / align * align;
 }
 
 }  // namespace

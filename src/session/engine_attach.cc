@@ -7,6 +7,7 @@
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/text.h"
 #include "rtrace/mech/repair.h"
 #include "rtrace/session/permission.h"
 #include "rtrace/tracee/proc_fs.h"
@@ -20,10 +21,6 @@ constexpr int kAttempts = 50;
 // ms that the process may go on before another thread is asked: one in an uninterruptible sleep may not stop
 // for long, all others do as soon as they get a processor.
 constexpr unsigned kHoldWait = 20, kHoldWaitForProcessor = 500;
-
-std::string counted(size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 }  // namespace
 

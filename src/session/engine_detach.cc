@@ -13,12 +13,12 @@ namespace rtrace::session {
 namespace {
 
 // ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
-constexpr unsigned kPatience = 2000;
+constexpr unsigned kStopPatience = 2000;
 constexpr int kRounds = 5;  // of waiting a millisecond for each task
 constexpr std::chrono::milliseconds kCleanLater(200);
 constexpr unsigned kWakeWait = 50;  // ms
 
-uint64_t milliseconds() {
+uint64_t now_ms() {
   return timestamp().monotonic / 1'000'000;
 }
 
@@ -52,7 +52,7 @@ bool Engine::sleeps_outside_copies(pid_t tid) const {
 // Stops every task of these processes, and of those that they make meanwhile, whose pids are added. The
 // answer is whether all stand.
 bool Engine::stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped) {
-  const uint64_t deadline = milliseconds() + kPatience;
+  const uint64_t deadline = now_ms() + kStopPatience;
   const bool everything = pids.size() == processes_.size();
   for (int rounds = 0;;) {
     collect_births();
@@ -62,7 +62,7 @@ bool Engine::stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped) {
     for (auto& [tid, task] : tasks_)
       if (pids.contains(task->process->pid) && !stopped.contains(tid)) waiting.push_back(tid);
     if (waiting.empty() && births_.empty()) return true;
-    if (milliseconds() > deadline) return false;
+    if (now_ms() > deadline) return false;
     // A task in an uninterruptible sleep with our interrupt pending stops before it runs user code (a vfork
     // parent waits so, for a child that we hold).
     if (births_.empty() && ++rounds > kRounds &&

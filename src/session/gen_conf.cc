@@ -71,17 +71,13 @@ class Collection {
   std::map<std::string, size_t> reasons_;
 };
 
-void write_all(int fd, std::string_view text) {
+void write_or_throw(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t wrote = ::write(fd, text.data(), text.size());
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote <= 0) throw Error::from_errno(errno, "cannot write the prototypes");
     text.remove_prefix(static_cast<size_t>(wrote));
   }
-}
-
-std::string counted(size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 void say(const Collection& all) {
@@ -92,7 +88,7 @@ void say(const Collection& all) {
   for (size_t i = 0; i < std::min(reasons.size(), kReasons); ++i) text += reasons[i] + '\n';
   if (reasons.size() > kReasons)
     text += fmt::format("        and {} more reasons\n", reasons.size() - kReasons);
-  write_all(STDERR_FILENO, text);
+  write_or_throw(STDERR_FILENO, text);
 }
 
 // What it comes from; names with control characters stay out of the file.
@@ -131,7 +127,7 @@ int generate_configuration(const Options& options) {
   if (all.found().empty()) throw Error::make("the debug information of {} describes no function of it", path);
   proto::TomlWriter writer;
   for (const auto& [name, prototype] : all.found()) writer.add(name, *prototype);
-  write_all(STDOUT_FILENO, heading(*file, *debug) + writer.text());
+  write_or_throw(STDOUT_FILENO, heading(*file, *debug) + writer.text());
   return 0;
 }
 

@@ -117,7 +117,7 @@ void set_debug(Draft&, std::string_view, const std::string& value) {
 #define SET(statement) \
   [](Draft& d, std::string_view o, const std::string& v) { (void)d, (void)o, (void)v, statement; }
 
-constexpr std::string_view kWhat = "What to trace", kProcess = "Processes", kArguments = "Arguments",
+constexpr std::string_view kWhat = "What to trace", kProcess = "Processes", kValues = "Arguments",
                            kOutput = "Output", kOther = "Other";
 
 }  // namespace
@@ -148,18 +148,18 @@ const std::vector<Row>& option_rows() {
        SET(d.options.trust_seccomp = true)},
       {{0, "repair", "", kProcess, "heal what a dead tracer left in the -p processes"},
        SET(d.options.action = Options::Action::repair)},
-      {{'F', "config", "PATHS", kArguments, "prototype files or folders, colon-separated"},
+      {{'F', "config", "PATHS", kValues, "prototype files or folders, colon-separated"},
        [](Draft& d, std::string_view, const std::string& v) {
          for (std::string_view path : split(v, ':'))
            if (!path.empty()) d.options.config.emplace_back(path);
        }},
-      {{0, "gen-conf", "OBJECT", kArguments, "print prototypes from its debug info, as TOML"},
+      {{0, "gen-conf", "OBJECT", kValues, "print prototypes from its debug info, as TOML"},
        SET(d.options.action = Options::Action::gen_conf; d.options.gen_conf = v)},
-      {{'A', "array-limit", "N", kArguments, "longest array printed (default 4)"},
+      {{'A', "array-limit", "N", kValues, "longest array printed (default 4)"},
        SET(d.options.limits.array = number(o, v, 1'000'000))},
-      {{'s', "string-limit", "N", kArguments, "longest string printed (default 32)"},
+      {{'s', "string-limit", "N", kValues, "longest string printed (default 32)"},
        SET(d.options.limits.string = number(o, v, 1'000'000))},
-      {{'y', "fds", "", kArguments, "file descriptors with the file or socket behind them"},
+      {{'y', "fds", "", kValues, "file descriptors with the file or socket behind them"},
        SET(d.options.descriptors = true)},
       {{0, "json", "", kOutput, "one JSON object a line instead of text"}, SET(d.options.json = true)},
       {{0, "on-full", "block|drop", kOutput, "output that nobody reads: wait, or count lost lines"},

@@ -22,7 +22,7 @@ constexpr uint64_t kKept = 1 << 20;  // of an empty ring
 // engine no more than a wake-up each time.
 constexpr timespec kGather{0, 5'000'000};
 constexpr timespec kRetry{0, 1'000'000};
-constexpr int kPatience = 1000;  // retries without progress: a second
+constexpr int kBlockedRetries = 1000;  // retries without progress: a second
 
 void copy_out(const OutputRing& ring, uint64_t position, void* out, size_t size) {
   const size_t at = ring.place_of(position);
@@ -72,7 +72,7 @@ bool RingWriter::wait_for_room(uint64_t size) {
       return false;
     idle = tail == seen_tail ? idle + 1 : 0;
     seen_tail = tail;
-    if (on_full_ == OnFull::block_a_while && idle > kPatience) {
+    if (on_full_ == OnFull::block_a_while && idle > kBlockedRetries) {
       stalled_at_ = tail;
       return false;
     }

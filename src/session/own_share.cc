@@ -18,7 +18,7 @@
 namespace rtrace::session {
 namespace {
 
-constexpr uint64_t kLongest = 4'000'000;  // ns
+constexpr uint64_t kLongestLook = 4'000'000;  // ns
 constexpr size_t kMost = 400, kFewest = 16;
 constexpr size_t kWarm = 8;           // the first ones meet cold caches
 constexpr unsigned kStartWait = 200;  // ms, for the child's first stop
@@ -74,7 +74,7 @@ Costs measure(pid_t child) {
   Costs costs;
   tracee::RunTimesFile account;
   std::optional<tracee::RunTimes> before;
-  const uint64_t end = monotonic_now() + kLongest;
+  const uint64_t end = monotonic_now() + kLongestLook;
   for (uint64_t resumed = 0; costs.passed.size() < kMost;) {
     const auto regs = tracee::registers(child);
     if (!regs || tracee::set_registers(child, *regs) == tracee::Alive::gone) break;

@@ -5,18 +5,13 @@
 #include <set>
 #include <string>
 
+#include "settled.h"
+
 namespace rtrace::sink {
 namespace {
 
 using decode::Value;
 using Kind = Value::Kind;
-
-// The value that counts: the new one of what has changed, the result itself of a failure.
-const Value& settled(const Value& value) {
-  if (value.kind == Kind::changed && value.members.size() > 1) return value.members[1];
-  if (value.kind == Kind::error_result && !value.members.empty()) return value.members[0];
-  return value;
-}
 
 std::string integer_text(const Value& value) {
   Value plain = value;

@@ -9,7 +9,7 @@
 namespace rtrace::sink {
 
 namespace {
-constexpr uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kBillion = 1'000'000'000;
 }
 
 void Stamper::append(std::string& out, event::Timestamp now) {
@@ -20,20 +20,20 @@ void Stamper::append(std::string& out, event::Timestamp now) {
       append_relative(out, now.monotonic);
       break;
     case TimeStyle::clock:
-      append_clock(out, now.realtime / kSecond);
+      append_clock(out, now.realtime / kBillion);
       break;
     case TimeStyle::clock_us:
-      append_clock(out, now.realtime / kSecond);
+      append_clock(out, now.realtime / kBillion);
       out += '.';
-      append_number(out, now.realtime % kSecond / 1000, 6, '0');
+      append_number(out, now.realtime % kBillion / 1000, 6, '0');
       break;
     case TimeStyle::epoch_us:
       append_seconds(out, now.realtime);
       break;
     case TimeStyle::epoch_ns:
-      append_number(out, now.realtime / kSecond);
+      append_number(out, now.realtime / kBillion);
       out += '.';
-      append_number(out, now.realtime % kSecond, 9, '0');
+      append_number(out, now.realtime % kBillion, 9, '0');
       break;
   }
   out += ' ';

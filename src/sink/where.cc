@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "settled.h"
 #include "where_tree.h"
 
 namespace rtrace::sink {
 namespace {
 
 using decode::Value;
-using Kind = WhereNode::Kind;
+using Node = WhereNode::Kind;
 
 // Some values are a number and a text: a key of an enum. Nothing is known where there is neither.
 struct Operand {
@@ -36,13 +37,6 @@ std::string_view one_character(char c) {
 
 WideInteger integer_of(const Value& value) {
   return value.is_signed ? WideInteger{static_cast<int64_t>(value.raw)} : WideInteger{value.raw};
-}
-
-// The new value of what has changed, the result itself of a failure.
-const Value& settled(const Value& value) {
-  if (value.kind == Value::Kind::changed && value.members.size() > 1) return value.members[1];
-  if (value.kind == Value::Kind::error_result && !value.members.empty()) return value.members[0];
-  return value;
 }
 
 Operand of_value(const Value& value) {
@@ -132,14 +126,14 @@ std::optional<int> order(const Operand& a, const Operand& b) {
   return *left < *right ? -1 : *left > *right ? 1 : 0;
 }
 
-Operand arithmetic(Kind kind, const Operand& a, const Operand& b) {
+Operand arithmetic(Node kind, const Operand& a, const Operand& b) {
   if (a.integer && b.integer) {
     switch (kind) {
-      case Kind::add:
+      case Node::add:
         return of(*a.integer + *b.integer);
-      case Kind::subtract:
+      case Node::subtract:
         return of(*a.integer - *b.integer);
-      case Kind::bit_and:
+      case Node::bit_and:
         return of(*a.integer & *b.integer);
       default:
         return of(*a.integer | *b.integer);
@@ -147,25 +141,25 @@ Operand arithmetic(Kind kind, const Operand& a, const Operand& b) {
   }
   Operand result;
   if (!number(a) || !number(b)) return result;
-  if (kind == Kind::add) result.real = *number(a) + *number(b);
-  if (kind == Kind::subtract) result.real = *number(a) - *number(b);
+  if (kind == Node::add) result.real = *number(a) + *number(b);
+  if (kind == Node::subtract) result.real = *number(a) - *number(b);
   return result;
 }
 
-std::optional<bool> compare(Kind kind, const Operand& a, const Operand& b) {
-  if (kind == Kind::equal) return equal(a, b);
-  if (kind == Kind::unequal) {
+std::optional<bool> compare(Node kind, const Operand& a, const Operand& b) {
+  if (kind == Node::equal) return equal(a, b);
+  if (kind == Node::unequal) {
     const auto same = equal(a, b);
     return same ? std::optional(!*same) : std::nullopt;
   }
   const auto which = order(a, b);
   if (!which) return std::nullopt;
   switch (kind) {
-    case Kind::less:
+    case Node::less:
       return *which < 0;
-    case Kind::less_equal:
+    case Node::less_equal:
       return *which <= 0;
-    case Kind::greater:
+    case Node::greater:
       return *which > 0;
     default:
       return *which >= 0;
@@ -180,32 +174,32 @@ class Evaluation {
   Operand evaluate(size_t index) const {
     const WhereNode& node = nodes_[index];
     switch (node.kind) {
-      case Kind::logical_or:
-      case Kind::logical_and:
+      case Node::logical_or:
+      case Node::logical_and:
         return of(logical(node));
-      case Kind::logical_not: {
+      case Node::logical_not: {
         const auto inner = truth(evaluate(node.left));
         return inner ? of(std::optional(!*inner)) : Operand{};
       }
-      case Kind::matches:
-      case Kind::matches_not: {
+      case Node::matches:
+      case Node::matches_not: {
         const auto text = evaluate(node.left).text;
         if (!text) return {};
-        return of(std::optional(node.pattern->found_in(*text) == (node.kind == Kind::matches)));
+        return of(std::optional(node.pattern->found_in(*text) == (node.kind == Node::matches)));
       }
-      case Kind::negate:
-        return arithmetic(Kind::subtract, of(WideInteger{0}), evaluate(node.left));
-      case Kind::add:
-      case Kind::subtract:
-      case Kind::bit_and:
-      case Kind::bit_or:
+      case Node::negate:
+        return arithmetic(Node::subtract, of(WideInteger{0}), evaluate(node.left));
+      case Node::add:
+      case Node::subtract:
+      case Node::bit_and:
+      case Node::bit_or:
         return arithmetic(node.kind, evaluate(node.left), evaluate(node.right));
-      case Kind::equal:
-      case Kind::unequal:
-      case Kind::less:
-      case Kind::less_equal:
-      case Kind::greater:
-      case Kind::greater_equal:
+      case Node::equal:
+      case Node::unequal:
+      case Node::less:
+      case Node::less_equal:
+      case Node::greater:
+      case Node::greater_equal:
         return of(compare(node.kind, evaluate(node.left), evaluate(node.right)));
       default:
         return leaf(node);
@@ -216,28 +210,28 @@ class Evaluation {
   Operand leaf(const WhereNode& node) const {
     Operand operand;
     switch (node.kind) {
-      case Kind::integer:
+      case Node::integer:
         return of(node.integer);
-      case Kind::real:
+      case Node::real:
         operand.real = node.real;
         return operand;
-      case Kind::text:
+      case Node::text:
         operand.text = node.text;
         return operand;
-      case Kind::argument:
+      case Node::argument:
         return of_member(argument(node.index), node.members);
-      case Kind::parameter:
+      case Node::parameter:
         return of_member(parameter(node.text), node.members);
-      case Kind::result:
+      case Node::result:
         return of_member(call_.result, node.members);
-      case Kind::duration:
+      case Node::duration:
         return call_.duration ? of(WideInteger{*call_.duration}) : operand;
-      case Kind::error:
+      case Node::error:
         return of(WideInteger{call_.error});
-      case Kind::name:
+      case Node::name:
         operand.text = call_.name;
         return operand;
-      case Kind::thread:
+      case Node::thread:
         return of(WideInteger{call_.tid});
       default:
         return of(WideInteger{call_.depth});
@@ -246,7 +240,7 @@ class Evaluation {
 
   // Left to right, and the right side only where it matters.
   std::optional<bool> logical(const WhereNode& node) const {
-    const bool decisive = node.kind == Kind::logical_or;
+    const bool decisive = node.kind == Node::logical_or;
     const auto left = truth(evaluate(node.left));
     if (left == decisive) return decisive;
     const auto right = truth(evaluate(node.right));
@@ -280,7 +274,7 @@ bool Where::holds(const CallFacts& call) const {
 std::vector<std::string> Where::parameters() const {
   std::vector<std::string> names;
   for (const WhereNode& node : tree_->nodes)
-    if (node.kind == Kind::parameter && std::find(names.begin(), names.end(), node.text) == names.end())
+    if (node.kind == Node::parameter && std::find(names.begin(), names.end(), node.text) == names.end())
       names.push_back(node.text);
   return names;
 }

@@ -10,7 +10,7 @@
 namespace rtrace::sink {
 namespace {
 
-using Kind = WhereNode::Kind;
+using Node = WhereNode::Kind;
 
 // Of parentheses and signs in each other: each is a few frames of the parser's and the evaluator's stack.
 constexpr int kMostNested = 100;
@@ -75,7 +75,7 @@ class Parser {
     nodes_.push_back(std::move(node));
     return nodes_.size() - 1;
   }
-  size_t join(Kind kind, size_t left, size_t right) {
+  size_t join(Node kind, size_t left, size_t right) {
     WhereNode node;
     node.kind = kind;
     node.left = left;
@@ -85,19 +85,19 @@ class Parser {
 
   size_t disjunction() {
     size_t left = conjunction();
-    while (take("||")) left = join(Kind::logical_or, left, conjunction());
+    while (take("||")) left = join(Node::logical_or, left, conjunction());
     return left;
   }
   size_t conjunction() {
     size_t left = comparison();
-    while (take("&&")) left = join(Kind::logical_and, left, comparison());
+    while (take("&&")) left = join(Node::logical_and, left, comparison());
     return left;
   }
 
-  std::optional<Kind> comparison_sign() {
-    static constexpr std::pair<std::string_view, Kind> kSigns[] = {
-        {"==", Kind::equal},         {"!=", Kind::unequal}, {"<=", Kind::less_equal},  {"<", Kind::less},
-        {">=", Kind::greater_equal}, {">", Kind::greater},  {"!~", Kind::matches_not}, {"~", Kind::matches}};
+  std::optional<Node> comparison_sign() {
+    static constexpr std::pair<std::string_view, Node> kSigns[] = {
+        {"==", Node::equal},         {"!=", Node::unequal}, {"<=", Node::less_equal},  {"<", Node::less},
+        {">=", Node::greater_equal}, {">", Node::greater},  {"!~", Node::matches_not}, {"~", Node::matches}};
     for (const auto& [sign, kind] : kSigns)
       if (take(sign)) return kind;
     skip_blanks();
@@ -111,14 +111,14 @@ class Parser {
     const size_t sign_at = at_;
     const auto sign = comparison_sign();
     if (!sign) return left;
-    if (*sign == Kind::matches || *sign == Kind::matches_not) {
+    if (*sign == Node::matches || *sign == Node::matches_not) {
       const size_t node = join(*sign, left, left);
       nodes_[node].pattern = regex();
       return node;
     }
     const size_t right = alternatives();
-    const bool text = nodes_[left].kind == Kind::text || nodes_[right].kind == Kind::text;
-    if (text && *sign != Kind::equal && *sign != Kind::unequal)
+    const bool text = nodes_[left].kind == Node::text || nodes_[right].kind == Node::text;
+    if (text && *sign != Node::equal && *sign != Node::unequal)
       fail(sign_at, "strings are compared with == and != alone");
     const size_t node = join(*sign, left, right);
     skip_blanks();
@@ -129,21 +129,21 @@ class Parser {
 
   size_t alternatives() {
     size_t left = mask();
-    while (take_single('|')) left = join(Kind::bit_or, left, mask());
+    while (take_single('|')) left = join(Node::bit_or, left, mask());
     return left;
   }
   size_t mask() {
     size_t left = sum();
-    while (take_single('&')) left = join(Kind::bit_and, left, sum());
+    while (take_single('&')) left = join(Node::bit_and, left, sum());
     return left;
   }
   size_t sum() {
     size_t left = unary();
     for (;;) {
       if (take("+"))
-        left = join(Kind::add, left, unary());
+        left = join(Node::add, left, unary());
       else if (take("-"))
-        left = join(Kind::subtract, left, unary());
+        left = join(Node::subtract, left, unary());
       else
         return left;
     }
@@ -154,15 +154,15 @@ class Parser {
     if (++nested_ > kMostNested) fail(at_, "it is nested too deeply");
     size_t node = 0;
     if (peek() == '!' && !text_.substr(at_).starts_with("!~") && take("!"))
-      node = negation(Kind::logical_not);
+      node = negation(Node::logical_not);
     else if (take("-"))
-      node = negation(Kind::negate);
+      node = negation(Node::negate);
     else
       node = primary();
     --nested_;
     return node;
   }
-  size_t negation(Kind kind) {
+  size_t negation(Node kind) {
     const size_t operand = unary();
     return join(kind, operand, operand);
   }
@@ -193,18 +193,18 @@ class Parser {
   }
 
   size_t name() {
-    static const std::pair<std::string_view, Kind> kKnown[] = {
-        {"ret", Kind::result}, {"dur", Kind::duration}, {"errno", Kind::error},
-        {"name", Kind::name},  {"tid", Kind::thread},   {"depth", Kind::depth}};
+    static const std::pair<std::string_view, Node> kKnown[] = {
+        {"ret", Node::result}, {"dur", Node::duration}, {"errno", Node::error},
+        {"name", Node::name},  {"tid", Node::thread},   {"depth", Node::depth}};
     const size_t begin = at_;
     WhereNode node;
     node.text = word();
-    node.kind = Kind::parameter;
+    node.kind = Node::parameter;
     for (const auto& [known, kind] : kKnown)
       if (node.text == known) node.kind = kind;
-    if (node.kind == Kind::parameter && !numbered_argument(node, begin))
+    if (node.kind == Node::parameter && !numbered_argument(node, begin))
       if (const auto error = error_of(node.text)) {
-        node.kind = Kind::integer;
+        node.kind = Node::integer;
         node.integer = *error;
       }
     while (peek() == '.') {
@@ -213,7 +213,7 @@ class Parser {
       node.members.push_back(word());
     }
     const bool has_members =
-        node.kind == Kind::argument || node.kind == Kind::parameter || node.kind == Kind::result;
+        node.kind == Node::argument || node.kind == Node::parameter || node.kind == Node::result;
     if (!node.members.empty() && !has_members) fail(begin, node.text + " has no members");
     return add(std::move(node));
   }
@@ -225,7 +225,7 @@ class Parser {
     if (node.text[3] == '0') fail(begin, "arguments count from arg1; the result is ret");
     const auto index = parse_number(std::string_view(node.text).substr(3));
     if (!index || *index > kMostArguments) fail(begin, "no call has that many arguments");
-    node.kind = Kind::argument;
+    node.kind = Node::argument;
     node.index = *index - 1;
     return true;
   }
@@ -241,7 +241,7 @@ class Parser {
       node.integer = *duration;
     } else {
       char* end = nullptr;
-      node.kind = Kind::real;
+      node.kind = Node::real;
       node.real = strtold(word.c_str(), &end);
       const bool plain = word.find_first_not_of("0123456789.") == std::string::npos;
       if (!plain || *end != '\0') fail(begin, "this is no number, and no duration (5ms, 1.5s, 200us, 800ns)");
@@ -252,7 +252,7 @@ class Parser {
   size_t string(char quote) {
     const size_t begin = at_++;
     WhereNode node;
-    node.kind = Kind::text;
+    node.kind = Node::text;
     while (peek() != quote || at_ == text_.size()) {
       if (at_ >= text_.size()) fail(begin, "the string does not end");
       if (peek() == '\\')

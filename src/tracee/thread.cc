@@ -58,8 +58,8 @@ class ChildSignal {
   // Returns at the latest when it is worth a look whatever the signal says: where it is ignored, or another
   // thread takes it, there is none.
   void wait() {
-    constexpr timespec kLongest{0, 100'000};
-    if (sigtimedwait(&set_, nullptr, &kLongest) == SIGCHLD) taken_ = true;
+    constexpr timespec kLongestWait{0, 100'000};
+    if (sigtimedwait(&set_, nullptr, &kLongestWait) == SIGCHLD) taken_ = true;
   }
 
  private:

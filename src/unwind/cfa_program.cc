@@ -7,8 +7,8 @@ using elf::EncodedReader;
 using Kind = Rule::Kind;
 
 // DWARF 5, 7.24.
-enum Operation : uint8_t {
-  kNop = 0x00,
+enum CfaOperation : uint8_t {
+  kCfaNop = 0x00,
   kSetLoc,
   kAdvanceLoc1,
   kAdvanceLoc2,
@@ -78,7 +78,7 @@ class Program {
 
   bool step_extended(uint8_t operation, EncodedReader& reader) {
     switch (operation) {
-      case kNop:
+      case kCfaNop:
         return true;
       case kSetLoc:
         return go_to(reader.take_pointer(common_.pointers, {}));

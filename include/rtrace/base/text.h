@@ -1,6 +1,7 @@
 // Small things about names and numbers that several modules need.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,14 @@ std::optional<uint64_t> parse_number(std::string_view word);
 // "5ms", "1.5s", "200us", "800ns" as nanoseconds; what is less than one is dropped. nullopt otherwise or on
 // overflow.
 std::optional<uint64_t> parse_duration(std::string_view word);
+
+// "1 thread", "2 threads".
+std::string counted(size_t count, std::string_view what);
+
+// The next multiple of `align`, which is not 0.
+constexpr uint64_t align_up(uint64_t value, uint64_t align) {
+  return (value + align - 1) / align * align;
+}
 
 // Levenshtein distance, for "did you mean". Gives up with `limit + 1` where it would be more than `limit`.
 size_t edit_distance(std::string_view a, std::string_view b, size_t limit);

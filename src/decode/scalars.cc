@@ -56,22 +56,23 @@ std::string key_of(const Type& type, uint64_t raw) {
   return {};
 }
 
+// Each bit once; what no key names follows as a number.
 std::string flags_text(const Type& type, uint64_t raw) {
-  uint64_t rest = raw & mask_of(type.size);
+  const uint64_t all = mask_of(type.size);
+  uint64_t named = 0;
   std::string text;
-  if (rest == 0) {
-    text = key_of(type, 0);
-    return text.empty() ? "0" : text;
-  }
   for (const proto::Enumerator& entry : type.enumerators) {
-    uint64_t mask = static_cast<uint64_t>(entry.value) & mask_of(type.size);
-    if (mask == 0 || (rest & mask) != mask) continue;
+    const auto value = static_cast<uint64_t>(entry.value) & all;
+    const uint64_t bits = entry.mask != 0 ? entry.mask & all : value;
+    if (bits == 0 || (bits & named) != 0 || (raw & bits) != value) continue;
     if (!text.empty()) text += '|';
     text += entry.name;
-    rest &= ~mask;
+    named |= bits;
   }
+  const uint64_t rest = raw & all & ~named;
   if (rest != 0) fmt::format_to(std::back_inserter(text), "{}{:#x}", text.empty() ? "" : "|", rest);
-  return text;
+  if (text.empty()) text = key_of(type, 0);
+  return text.empty() ? "0" : text;
 }
 
 std::string signal_name(int number) {

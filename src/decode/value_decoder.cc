@@ -311,8 +311,11 @@ std::optional<uint64_t> ValueDecoder::count_of(const Length& length) {
 
 const Type& ValueDecoder::chosen(const Type& type) const {
   const auto value = value_of(type.length);
-  for (size_t i = 0; value && i < type.enumerators.size() && i < type.members.size(); ++i)
-    if (type.enumerators[i].value == *value) return *type.members[i].type;
+  for (size_t i = 0; value && i < type.enumerators.size() && i < type.members.size(); ++i) {
+    const auto& [name, wanted, mask] = type.enumerators[i];
+    if (((*value ^ wanted) & static_cast<int64_t>(mask == 0 ? ~mask : mask)) == 0)
+      return *type.members[i].type;
+  }
   return *type.inner;
 }
 

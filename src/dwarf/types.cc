@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base_types.h"
 
@@ -31,6 +32,32 @@ bool is_structure(unsigned tag) {
 
 std::string_view word_of(unsigned tag) {
   return tag == DW_TAG_union_type ? "union" : tag == DW_TAG_class_type ? "class" : "struct";
+}
+
+// Whether C or C++ code means bits by such an enumeration, which DWARF does not say: most of the values are
+// single bits, at least three of them, the others are made of those, and they do not simply count. Names for
+// several bits then come first, for rendering takes them in their order.
+bool set_of_bits(std::vector<proto::Enumerator>& all) {
+  const auto bits = [](const proto::Enumerator& one) {
+    return std::popcount(static_cast<uint64_t>(one.value));
+  };
+  uint64_t single = 0, highest = 0;
+  size_t named = 0;
+  for (const proto::Enumerator& one : all) {
+    if (one.value < 0) return false;
+    const auto value = static_cast<uint64_t>(one.value);
+    if (std::has_single_bit(value)) single |= value;
+    highest = std::max(highest, value);
+    named += value != 0;
+  }
+  const bool made_of_them = std::all_of(all.begin(), all.end(), [&](const auto& one) {
+    return (static_cast<uint64_t>(one.value) & ~single) == 0;
+  });
+  const auto singles = static_cast<size_t>(std::popcount(single));
+  if (!made_of_them || singles < 3 || 2 * singles <= named || highest <= named) return false;
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const auto& a, const auto& b) { return std::max(bits(a), 1) > std::max(bits(b), 1); });
+  return true;
 }
 
 // C's FILE is nobody's to look into, as in ltrace's own list of types.
@@ -186,8 +213,9 @@ TypeRef TypeReader::enumeration(const Die& type) {
     return enumerators.size() < kMaxEnumerators;
   });
   bool is_signed = underlying ? underlying->is_signed : negative;
-  auto made = proto::make_enumeration(proto::make_integer(static_cast<unsigned>(size), is_signed),
-                                      std::move(enumerators));
+  TypeRef integer = proto::make_integer(static_cast<unsigned>(size), is_signed);
+  auto made = set_of_bits(enumerators) ? proto::make_flags(std::move(integer), std::move(enumerators))
+                                       : proto::make_enumeration(std::move(integer), std::move(enumerators));
   std::string name = name_of(type);
   return proto::with_name(made, name.empty() ? "enum" : name);
 }

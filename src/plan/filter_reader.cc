@@ -96,6 +96,7 @@ void FilterReader::symbol_regex(Filter::Rule& rule) {
   size_t symbol_end = both == kNone ? end : both;
   rule.symbol = regex(begin, symbol_end);
   rule.demangled = wants_demangled(rule.symbol.text());
+  if (both != kNone && both + 1 == end) fail(both, "no library behind the '@'");
   if (both != kNone) rule.library = regex(both + 1, end);
   at_ = end + 1;
 }

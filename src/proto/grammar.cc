@@ -148,8 +148,8 @@ void Grammar::deepen() {
 TypeRef Grammar::complete_lens(std::string_view what) {
   TypeRef result = lens();
   if (result->kind == Type::Kind::named)
-    throw Error::make("struct '{}' is not defined yet, expected {} that is complete, or a pointer",
-                      result->name, what);
+    throw Incomplete(fmt::format("struct '{}' is not defined yet, expected {} that is complete, or a pointer",
+                                 result->name, what));
   if (result->kind == Type::Kind::nothing) throw Error::make("unexpected 'void', expected {}", what);
   return result;
 }
@@ -282,6 +282,7 @@ TypeRef Grammar::enumerators(Type::Kind kind) {
     if (peek().is('=')) {
       take();
       entry.value = enumerator_value();
+      if (kind == Type::Kind::flags) entry.mask = mask_of(entry.value);
     } else if (kind == Type::Kind::flags) {
       unexpected("'='");
     }
@@ -299,6 +300,17 @@ int64_t Grammar::enumerator_value() {
   if (peek().kind != Token::Kind::number) unexpected("a number");
   uint64_t value = take().number;
   return static_cast<int64_t>(negative ? ~value + 1 : value);
+}
+
+// "/MASK" behind a value: the bits that are compared.
+uint64_t Grammar::mask_of(int64_t value) {
+  if (!peek().is('/')) return 0;
+  take();
+  if (peek().kind != Token::Kind::number) unexpected("a mask");
+  const uint64_t mask = take().number;
+  if (mask == 0 || (static_cast<uint64_t>(value) & ~mask) != 0)
+    throw Error::make("a mask of {:#x} without bits of {:#x}", mask, value);
+  return mask;
 }
 
 Length Grammar::bracketed_length() {

@@ -8,12 +8,19 @@
 #include <vector>
 
 #include "lexer.h"
+#include "rtrace/base/error.h"
 #include "rtrace/proto/prototype.h"
 
 namespace rtrace::proto {
 
 // The type behind a typedef's name; nullptr where there is none.
 using Lookup = std::function<TypeRef(std::string_view name)>;
+
+// What a type is made of is not known yet; it may be later.
+class Incomplete : public Error {
+ public:
+  using Error::Error;
+};
 
 // A recursive-descent parser. All members throw Error that says what was found and what was expected.
 class Grammar {
@@ -71,6 +78,7 @@ class Grammar {
   Length simple_length();
   Length bracketed_length();
   int64_t enumerator_value();
+  uint64_t mask_of(int64_t value);
   ParsedParam param();
   void returns(Prototype& prototype);
   void params(Prototype& prototype);

@@ -123,8 +123,8 @@ TypeRef Grammar::union_of() {
   return make_union(std::move(all));
 }
 
-// case[LENGTH](VALUE=TYPE, ..., TYPE): what it is shows in another argument or member; the last is for all
-// other values.
+// case[LENGTH](VALUE=TYPE, VALUE/MASK=TYPE, ..., TYPE): what it is shows in another argument or member; the
+// last is for all other values.
 TypeRef Grammar::choice() {
   take();
   const Length by = bracketed_length();
@@ -135,6 +135,7 @@ TypeRef Grammar::choice() {
   while (peek().kind == Token::Kind::number || peek().is('-')) {
     Alternative one;
     one.value = enumerator_value();
+    one.mask = mask_of(one.value);
     expect('=');
     one.type = complete_lens("a type");
     expect(',');

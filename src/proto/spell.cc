@@ -47,6 +47,10 @@ std::string spell_integer(const Type& type) {
   }
 }
 
+std::string spell_mask(uint64_t mask) {
+  return mask == 0 ? "" : fmt::format("/{:#x}", mask);
+}
+
 std::string spell_enumerators(std::string_view word, const Type& type, const Speller& inner) {
   std::string text(word);
   const bool usually_signed = type.kind == Type::Kind::enumeration;
@@ -54,7 +58,8 @@ std::string spell_enumerators(std::string_view word, const Type& type, const Spe
     text += fmt::format("[{}]", inner(*type.inner));
   const char* separator = "(";
   for (const Enumerator& entry : type.enumerators) {
-    fmt::format_to(std::back_inserter(text), "{}{}={}", separator, entry.name, entry.value);
+    fmt::format_to(std::back_inserter(text), "{}{}={}{}", separator, entry.name, entry.value,
+                   spell_mask(entry.mask));
     separator = ", ";
   }
   return text + ")";
@@ -117,8 +122,8 @@ std::string spell_container(const Type& type, const Speller& inner) {
 std::string spell_choice(const Type& type, const Speller& inner) {
   std::string text = fmt::format("case[{}](", spell(type.length));
   for (size_t i = 0; i < type.members.size(); ++i)
-    fmt::format_to(std::back_inserter(text), "{}={}, ", type.enumerators[i].value,
-                   inner(*type.members[i].type));
+    fmt::format_to(std::back_inserter(text), "{}{}={}, ", type.enumerators[i].value,
+                   spell_mask(type.enumerators[i].mask), inner(*type.members[i].type));
   return text + inner(*type.inner) + ")";
 }
 

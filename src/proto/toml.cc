@@ -154,9 +154,20 @@ class TomlReader {
 
   void read_types(const toml::table& types) {
     types_ = &types;
+    // What had to wait for another is read once that is; what waits for itself is an error.
+    while (read_waiting(types)) continue;
+    waiting_is_failing_ = true;
+    read_waiting(types);
+  }
+
+  // Whether one more is known now.
+  bool read_waiting(const toml::table& types) {
+    const size_t before = parsed_.scope->types.size();
     for (auto&& [key, node] : types) {
+      if (parsed_.scope->types.contains(key.str())) continue;
       guarded(node, [&, &key_ref = key] { find(key_ref.str()); });
     }
+    return parsed_.scope->types.size() > before;
   }
 
   // Entries may refer to each other in any order: a name is read when it is first asked for. One that is
@@ -167,7 +178,8 @@ class TomlReader {
     const toml::node* node = types_ == nullptr ? nullptr : types_->get(name);
     if (node == nullptr || failed_.contains(name)) return nullptr;
     std::string key(name);
-    if (depth_ >= kDeferAt && is_structure(*node))
+    const bool waits = depth_ > 0 && waits_[key] >= kMaxWaits;
+    if (waits || (depth_ >= kDeferAt && is_structure(*node)))
       return deferred_.try_emplace(key, make_named(key)).first->second;
     const Nested nested(depth_);
     auto deferred = deferred_.find(key);
@@ -176,19 +188,31 @@ class TomlReader {
     try {
       TypeRef type = with_name(read_lens(string_of(*node, key)), key);
       if (type->kind == Type::Kind::named)
-        throw Error::make("type '{}' is made of itself, expected a struct or a pointer between", key);
+        throw Incomplete(
+            fmt::format("type '{}' is made of itself, expected a struct or a pointer between", key));
       forward->target = type;
       return parsed_.scope->types[key] = type;
+    } catch (const Incomplete& error) {
+      parsed_.scope->types.erase(key);
+      if (waiting_is_failing_) return fail(*node, key, error);
+      // It holds what is being read; whoever holds a pointer to it can do so before it is read.
+      ++waits_[key];
+      return deferred_[key] = forward;
     } catch (const Error& error) {
       parsed_.scope->types.erase(key);
-      failed_.insert(key);
-      report(line_of(*node), error.what());
-      return nullptr;
+      return fail(*node, key, error);
     }
+  }
+
+  TypeRef fail(const toml::node& node, const std::string& key, const Error& error) {
+    failed_.insert(key);
+    report(line_of(node), error.what());
+    return nullptr;
   }
 
   // Structs that point to each other may form long chains: what one points at can wait for its turn.
   static constexpr unsigned kDeferAt = kMaxDepth / 2;
+  static constexpr unsigned kMaxWaits = 3;  // attempts to read one while another is read
   static bool is_structure(const toml::node& node) {
     const auto* text = node.as_string();
     return text != nullptr && (text->get().starts_with("struct") || text->get().starts_with("union"));
@@ -293,6 +317,8 @@ class TomlReader {
   ParsedFile parsed_;
   const toml::table* types_ = nullptr;
   unsigned depth_ = 0;  // of entries that are being read
+  bool waiting_is_failing_ = false;
+  std::map<std::string, unsigned, std::less<>> waits_;
   std::set<std::string, std::less<>> failed_;
   std::map<std::string, std::shared_ptr<Type>, std::less<>> deferred_;  // referred to before they are read
 };

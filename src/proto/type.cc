@@ -206,7 +206,7 @@ TypeRef make_choice(Length by, const std::vector<Alternative>& alternatives, Typ
   type->align = otherwise->align;
   type->length = by;
   for (const Alternative& one : alternatives) {
-    type->enumerators.push_back({{}, one.value});
+    type->enumerators.push_back({{}, one.value, one.mask});
     type->members.push_back({{}, one.type});
     type->size = std::max(type->size, one.type->size);
     type->align = std::max(type->align, one.type->align);

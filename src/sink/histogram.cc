@@ -1,9 +1,10 @@
-// Histograms for people (--hist): rows of 1-2-5, bars as wide as the terminal.
+// Histograms (--hist): rows of 1-2-5; for people with bars as wide as the terminal.
+#include "histogram.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 
 #include "durations.h"
 #include "rtrace/sink/summary_table.h"
@@ -33,23 +34,16 @@ unsigned row_of(uint64_t nanoseconds) {
   return row;
 }
 
-std::map<unsigned, uint64_t> rows_of(const agent::Buckets& buckets) {
-  std::map<unsigned, uint64_t> rows;
-  for (unsigned bucket = 0; bucket < agent::kBuckets; ++bucket)
-    if (buckets.counts[bucket] > 0) rows[row_of(agent::bucket_middle(bucket))] += buckets.counts[bucket];
-  return rows;
-}
-
 void append_rows(std::string& out, const agent::Buckets& buckets, unsigned width) {
-  const auto rows = rows_of(buckets);
+  const auto rows = histogram_rows(buckets);
   uint64_t most = 1;
-  for (const auto& [row, count] : rows) most = std::max(most, count);
+  for (const HistogramRow& row : rows) most = std::max(most, row.count);
   const size_t digits = fmt::formatted_size("{}", most);
   const size_t before = 2 + 5 + 3 + 5 + 2 + digits + 1;
   const auto room = static_cast<double>(std::max<size_t>(width, before + 10) - before);
-  for (unsigned row = rows.begin()->first; row <= rows.rbegin()->first; ++row) {
-    const auto found = rows.find(row);
-    const uint64_t count = found == rows.end() ? 0 : found->second;
+  auto next = rows.begin();
+  for (unsigned row = rows.front().step; next != rows.end(); ++row) {
+    const uint64_t count = next->step == row ? (next++)->count : 0;
     const auto bar = static_cast<size_t>(room * static_cast<double>(count) / static_cast<double>(most));
     fmt::format_to(std::back_inserter(out), "  {:>5} - {:>5}  {:>{}}{}{}\n", name_of_step(row),
                    name_of_step(row + 1), count, digits, count > 0 ? " " : "",
@@ -76,6 +70,17 @@ void append_histogram(std::string& out, const SummaryLine& line, unsigned width)
 }
 
 }  // namespace
+
+std::vector<HistogramRow> histogram_rows(const agent::Buckets& buckets) {
+  std::vector<HistogramRow> rows;
+  for (unsigned bucket = 0; bucket < agent::kBuckets; ++bucket) {
+    if (buckets.counts[bucket] == 0) continue;
+    const unsigned row = row_of(agent::bucket_middle(bucket));
+    if (rows.empty() || rows.back().step != row) rows.push_back({row, step(row), step(row + 1), 0});
+    rows.back().count += buckets.counts[bucket];
+  }
+  return rows;
+}
 
 std::string render_histograms(const SummaryTable& table, const std::vector<std::string>& names,
                               unsigned width) {

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "durations.h"
+#include "histogram.h"
 #include "json_writer.h"
 
 namespace rtrace::sink {
@@ -18,6 +19,20 @@ void append_ranks(JsonWriter& json, const SummaryLine& line) {
   json.member("max", line.numbers.max_ns);
 }
 
+void append_histogram(JsonWriter& json, const SummaryLine& line) {
+  if (line.wanted == 0 || line.buckets == nullptr) return;
+  json.key("histogram");
+  json.begin_array();
+  for (const HistogramRow& row : histogram_rows(*line.buckets)) {
+    json.begin_object();
+    json.member("from", row.from);
+    json.member("to", row.to);
+    json.member("count", row.count);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void append_line(std::string& out, const SummaryLine& function) {
   const CallNumbers& numbers = function.numbers;
   std::string line;
@@ -31,6 +46,7 @@ void append_line(std::string& out, const SummaryLine& function) {
   json.member("total", numbers.total_ns());
   json.member("self", numbers.self_ns);
   append_ranks(json, function);
+  append_histogram(json, function);
   json.end_object();
   (out += line) += '\n';
 }

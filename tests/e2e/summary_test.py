@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The table of -c and --summary, histograms, and what of the durations is rtrace's own."""
+import json
 import os
 import re
 import signal
@@ -143,6 +144,16 @@ class Histograms(unittest.TestCase):
                 self.assertRegex(part.group(1), r"(?m)^  p50 \S+  p95 \S+  p99 \S+  max \S+$")
         self.assertGreater(result.trace.index("\nhundred: 20"), result.trace.rindex("five()"))
         self.assertLessEqual(max(map(len, result.trace[result.trace.index("\nhundred: 20"):].splitlines())), 80)
+
+    def test_as_json_its_rows_are_in_the_functions_summary(self):
+        result = trace(["--json", "--hist=hundred", "-x", "hundred+five"], "20")
+        rows = [line for line in map(json.loads, result.trace.splitlines()) if line["type"] == "summary"]
+        self.assertEqual([row["name"] for row in rows], ["hundred"], result)
+        histogram = rows[0]["histogram"]
+        self.assertEqual(sum(row["count"] for row in histogram), 20)
+        for row in histogram:
+            self.assertIn(row["to"] / row["from"], (2, 2.5))
+        self.assertEqual(histogram, sorted(histogram, key=lambda row: row["from"]))
 
     def test_with_c_it_follows_the_table(self):
         result = trace(["-c", "--hist=fail_if_odd", "-x", "fail_if_odd+null_if_odd"], "fail", "10")

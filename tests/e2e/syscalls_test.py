@@ -66,7 +66,7 @@ class Lines(unittest.TestCase):
             "close@SYS(3) = 0",
             "close@SYS(4) = 0",
             "close@SYS(4) = -1 EBADF (Bad file descriptor)",
-            'openat@SYS(AT_FDCWD, "/no/such/file", O_CLOEXEC, 0) = -1 ENOENT (No such file or directory)',
+            'openat@SYS(AT_FDCWD, "/no/such/file", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)',
             'mkdir@SYS("/", 0755) = -1 EEXIST (File exists)',
             "syscall_0x1267@SYS(1, 2, 3, 4) = -1 ENOSYS (Function not implemented)",
             "lseek@SYS(0, 0, 102) = -1 EINVAL (Invalid argument)",

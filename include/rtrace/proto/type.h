@@ -49,6 +49,7 @@ struct Member {
 struct Enumerator {
   std::string name;
   int64_t value = 0;
+  uint64_t mask = 0;  // of flags and choices: the bits that are compared; 0: those of `value`, and all
 };
 
 // A class of the C++ library whose value is what it holds, in libstdc++'s layout.
@@ -142,6 +143,7 @@ TypeRef make_wait_status();
 TypeRef make_socket_address(Length length);
 struct Alternative {
   int64_t value = 0;
+  uint64_t mask = 0;
   TypeRef type;
 };
 TypeRef make_choice(Length by, const std::vector<Alternative>& alternatives, TypeRef otherwise);

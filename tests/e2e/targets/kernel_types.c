@@ -52,7 +52,7 @@ static void files(void) {
   CALL(newfstatat, AT_FDCWD, "file", &status, AT_SYMLINK_NOFOLLOW);  //= newfstatat@SYS(AT_FDCWD, "file", { 0100640, 10 }, AT_SYMLINK_NOFOLLOW) = 0
   CALL(stat, "/no/such", &status);  //= stat@SYS("/no/such", ADDR) = -1 ENOENT (No such file or directory)
   CALL(statx, AT_FDCWD, "file", 0, STATX_SIZE | STATX_MODE, &more);  //= statx@SYS(AT_FDCWD, "file", 0, STATX_MODE|STATX_SIZE, { {any}, 0100640, 10 }) = 0
-  CALL(openat2, AT_FDCWD, "file", &how, sizeof how);  //= openat2@SYS(AT_FDCWD, "file", { O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS }, 24) = 4
+  CALL(openat2, AT_FDCWD, "file", &how, sizeof how);  //= openat2@SYS(AT_FDCWD, "file", { O_RDONLY|O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS }, 24) = 4
   CALL(close, 4);  //= close@SYS(4) = 0
   CALL(fcntl, file, F_GETFL);  //= fcntl@SYS(3, F_GETFL) = O_RDWR|O_LARGEFILE
   CALL(fcntl, file, F_SETFD, FD_CLOEXEC);  //= fcntl@SYS(3, F_SETFD, FD_CLOEXEC) = 0

@@ -132,6 +132,13 @@ TEST(Choice, GoesByAnotherArgument) {
   EXPECT_EQ(rendered({prototype, "", {4, 255}}), "4, 0xff");
 }
 
+TEST(Choice, GoesByTheBitsOfAMask) {
+  const std::string prototype = "int f(int, case[arg1](0x40/0x40=int, 2/3=string, hide(long)))";
+  EXPECT_EQ(rendered({prototype, "", {0x41, 5}}), "65, 5");
+  EXPECT_EQ(rendered({prototype, "", {0x82, kText}}), "130, \"abcdefgh\"");
+  EXPECT_EQ(rendered({prototype, "", {3, 5}}), "3");
+}
+
 TEST(Choice, GoesByAMemberOfItsStruct) {
   const std::string prototype =
       "int f(struct(kind=int, value=@8 case[elt1](1=string, 2=struct(a=int, b=int), long))*)";

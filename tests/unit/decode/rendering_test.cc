@@ -123,14 +123,17 @@ INSTANTIATE_TEST_SUITE_P(Texts, PrintedValue,
                                          Row{"buffer[40]", kLong, "\"abcdefghijklmnopqrstuvwxyzabcdef\"..."},
                                          Row{"struct(string(array(char, 8)))*", kInside, "{ \"ab\" }"}));
 
-INSTANTIATE_TEST_SUITE_P(Words, PrintedValue,
-                         testing::Values(Row{"enum(A, B)", 1, "B"}, Row{"enum(A, B)", 9, "9"},
-                                         Row{"flags(A=1, B=2)", 0x43, "A|B|0x40"},
-                                         Row{"flags(A=1)", 0x40, "0x40"}, Row{"flags(A=1)", 0, "0"},
-                                         Row{"flags(N=0, A=1)", 0, "N"}, Row{"flags(ALL=3, A=1)", 3, "ALL"},
-                                         Row{"bitvec(int)", 0x123, "<0-1,5,8>"},
-                                         Row{"bitvec(int)", 0xfffffffe, "~<0>"}, Row{"bitvec(int)", 0, "<>"},
-                                         Row{"bitvec(int)", 0xffffffff, "~<>"}));
+INSTANTIATE_TEST_SUITE_P(
+    Words, PrintedValue,
+    testing::Values(Row{"enum(A, B)", 1, "B"}, Row{"enum(A, B)", 9, "9"},
+                    Row{"flags(A=1, B=2)", 0x43, "A|B|0x40"}, Row{"flags(A=1)", 0x40, "0x40"},
+                    Row{"flags(A=1)", 0, "0"}, Row{"flags(N=0, A=1)", 0, "N"},
+                    Row{"flags(R=0/3, W=1/3, B=2/3, C=4)", 4, "R|C"},
+                    Row{"flags(R=0/3, W=1/3, B=2/3, C=4)", 0, "R"},
+                    Row{"flags(R=0/3, W=1/3, B=2/3, C=4)", 0xd, "W|C|0x8"},
+                    Row{"flags(R=0/3, W=1/3, B=2/3, C=4)", 3, "0x3"}, Row{"flags(ALL=3, A=1)", 3, "ALL"},
+                    Row{"bitvec(int)", 0x123, "<0-1,5,8>"}, Row{"bitvec(int)", 0xfffffffe, "~<0>"},
+                    Row{"bitvec(int)", 0, "<>"}, Row{"bitvec(int)", 0xffffffff, "~<>"}));
 
 std::string result_of(const std::string& prototype, uint64_t rax) {
   const BufferMemory memory = tracee();

@@ -35,6 +35,14 @@ TEST_P(C, EnumeratorsKeepTheirValuesWhateverTheirForm) {
   EXPECT_TRUE(object.parameter("signs", 0)->is_signed);
 }
 
+TEST_P(C, EnumeratorsThatAreBitsAreASetOfThem) {
+  const proto::TypeRef rights = object.parameter("grants", 0);
+  EXPECT_EQ(rights->kind, proto::Type::Kind::flags);
+  EXPECT_EQ(rights->enumerators.front().name, "BOTH");  // of what is set the larger names come first
+  EXPECT_EQ(rights->enumerators.size(), 6u);
+  EXPECT_EQ(object.parameter("grants", 1)->kind, proto::Type::Kind::enumeration);
+}
+
 TEST_P(C, OnlyPlainCharIsACharacter) {
   EXPECT_EQ(object.spelled("numbers"),
             "void numbers(a=schar, b=uint8, c=char, d=short, e=uint, f=long, g=bool)");

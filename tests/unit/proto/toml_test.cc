@@ -96,6 +96,31 @@ TEST(Toml, TypesThatReferToEachOtherResolve) {
   EXPECT_EQ(resolve(b->members[0].type->inner), file.scope->types.at("a"));
 }
 
+// Each holds the other: as a member, and behind a vector's or a pointer's address.
+TEST(Toml, TypesThatHoldEachOtherAreReadWhicheverComesFirst) {
+  for (const std::string order : {"ab", "ba"}) {
+    Diagnostics diagnostics;
+    const std::string whole = order.substr(0, 1), part = order.substr(1);
+    const ParsedFile file = parse_toml(
+        fmt::format("[types]\n{0} = \"struct(x=int, {1})\"\n{1} = \"struct(std_vector({0}), {0}*, long)\"\n"
+                    "c = \"struct({0}, {1})\"",
+                    whole, part),
+        "t", {}, diagnostics);
+    ASSERT_THAT(diagnostics, testing::IsEmpty()) << order;
+    EXPECT_EQ(file.scope->types.at(whole)->size, 48U) << order;
+    EXPECT_EQ(file.scope->types.at("c")->size, 88U) << order;
+    const TypeRef held = file.scope->types.at(part);
+    EXPECT_EQ(resolve(held->members[0].type->inner), file.scope->types.at(whole)) << order;
+    EXPECT_EQ(resolve(held->members[1].type->inner), file.scope->types.at(whole)) << order;
+  }
+}
+
+TEST(Toml, TypesThatAreMadeOfEachOtherAreRefused) {
+  EXPECT_THAT(outcome("[types]\na = \"struct(b)\"\nb = \"struct(int, a)\""),
+              testing::AllOf(testing::HasSubstr("t.toml:2: "), testing::HasSubstr("t.toml:3: "),
+                             testing::HasSubstr("is not defined yet")));
+}
+
 // Each of these ran into an assertion or undefined behaviour of toml++ 3.3.
 TEST(Toml, CharactersThatNoKeyBeginsWithAreASyntaxError) {
   EXPECT_THAT(outcome("[\v functions]\nf = \"int()\""), testing::HasSubstr("expected TOML"));

@@ -99,7 +99,7 @@ static void processes(void) {
   getrusage(RUSAGE_SELF, &usage);      //= getrusage(RUSAGE_SELF, { { {number}, {number} }, { {number}, {number} }, {number} }) = 0
   sched_yield();                       //= sched_yield() = 0
   sched_get_priority_max(SCHED_FIFO);  //= sched_get_priority_max(SCHED_FIFO) = 99
-  prctl(PR_SET_NAME, "worker", 0, 0, 0);  //= prctl(PR_SET_NAME, ADDR, 0, 0, 0) = 0
+  prctl(PR_SET_NAME, "worker", 0, 0, 0);  //= prctl(PR_SET_NAME, "worker") = 0
   struct utsname system;
   uname(&system);                      //= uname({ "Linux", {string}, {string}, {string}, {string} }) = 0
   sysconf(_SC_PAGESIZE);               //= sysconf(_SC_PAGESIZE) = 4096

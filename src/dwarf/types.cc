@@ -214,10 +214,14 @@ TypeRef TypeReader::enumeration(const Die& type) {
   });
   bool is_signed = underlying ? underlying->is_signed : negative;
   TypeRef integer = proto::make_integer(static_cast<unsigned>(size), is_signed);
-  auto made = set_of_bits(enumerators) ? proto::make_flags(std::move(integer), std::move(enumerators))
-                                       : proto::make_enumeration(std::move(integer), std::move(enumerators));
-  std::string name = name_of(type);
-  return proto::with_name(made, name.empty() ? "enum" : name);
+  const std::string given = name_of(type);
+  const std::string name = given.empty() ? "enum" : given;
+  // std::byte, and the integers of one's own that C++ makes like it.
+  if (enumerators.empty()) return proto::with_name(integer, name);
+  return proto::with_name(set_of_bits(enumerators)
+                              ? proto::make_flags(std::move(integer), std::move(enumerators))
+                              : proto::make_enumeration(std::move(integer), std::move(enumerators)),
+                          name);
 }
 
 // Of numbers, whatever they are called.

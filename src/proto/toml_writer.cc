@@ -113,6 +113,11 @@ std::string TomlWriter::word(const Type& type) {
       if (target != nullptr && target->kind != Type::Kind::nothing) break;
       return definition(*with_lens(make_address(), type.lens));
     }
+    case Type::Kind::container:
+      // Of what was never defined: libstdc++'s begin, end, and end of the storage.
+      if (type.container == Container::vector && resolve(type.inner) == nullptr)
+        return "struct(addr, addr, addr)";
+      break;
     case Type::Kind::structure:
       if (!type.is_complex && !type.name.empty()) return structure(type);
       break;
@@ -132,7 +137,8 @@ std::string TomlWriter::word(const Type& type) {
 void TomlWriter::add(const std::string& function, const Prototype& prototype) {
   const std::string result = prototype.no_return ? "noreturn" : word(*prototype.returns);
   // In the short form the parameters would be taken for the characters' type, or for what a lens shows.
-  const bool ambiguous = result == "string" || result == "bool";
+  static constexpr std::string_view kTakers[] = {"string", "bool", "std_string", "std_string_view"};
+  const bool ambiguous = std::find(std::begin(kTakers), std::end(kTakers), result) != std::end(kTakers);
   std::string all;
   for (const Param& param : prototype.params) {
     std::string type = param.direction == Direction::out     ? "out "

@@ -53,6 +53,20 @@ class GenConf(unittest.TestCase):
     def test_cxx(self):
         self.same_lines("described_cxx", "_ZN*shop*@MAIN")
 
+    def test_of_a_large_program_all_is_read_again(self):
+        """rtrace itself: thousands of functions, classes that hold each other through vectors and shared pointers."""
+        done = subprocess.run([harness.RTRACE, "--gen-conf", harness.RTRACE], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        if "describes no function" in done.stderr:
+            self.skipTest("rtrace was built with line numbers only")
+        self.assertGreater(done.stdout.count("\n"), 3000, done.stderr)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as conf:
+            conf.write(done.stdout)
+            conf.flush()
+            result = harness.run(["-F", conf.name, "-x", "five", "--", harness.target("timed"), "1"])
+        self.assertEqual(result.stderr, "")
+        self.assertIn("five(", result.trace)
+
     def test_types_come_first_and_all_is_sorted(self):
         text = generated("described").stdout
         types, functions = re.search(r"\[types\]\n(.*)\n\n\[functions\]\n(.*)\n$", text, re.S).groups()

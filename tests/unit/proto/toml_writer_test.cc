@@ -102,6 +102,13 @@ TEST(TomlWriter, APointerToWhatWasNeverDefinedIsAnAddress) {
   EXPECT_EQ(writer.text(), "[functions]\nf = \"void(addr)\"\n");
 }
 
+TEST(TomlWriter, AVectorOfWhatWasNeverDefinedIsItsThreePointers) {
+  TomlWriter writer;
+  writer.add("f", prototype_of({make_pointer(make_container(Container::vector, make_named("gone")))}));
+  EXPECT_EQ(writer.text(), "[functions]\nf = \"void(struct(addr, addr, addr)*)\"\n");
+  parsed(writer.text());
+}
+
 TEST(TomlWriter, ALongChainOfStructsIsReadAgain) {
   std::string text = "[types]\n";
   for (int i = 0; i < 500; ++i) text += fmt::format("t{} = \"struct(t{}*)\"\n", i, i + 1);

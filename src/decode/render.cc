@@ -210,7 +210,11 @@ class Renderer {
   void string(const Value& value) {
     out_ += '"';
     size_t i = 0;
-    while (i < value.bytes.size() && !is_full()) i += piece(value.bytes, i, "\"");
+    while (i < value.bytes.size() && !is_full()) {
+      // The limit counts bytes: what is left of the character that it fell into belongs to what is not shown.
+      if (options_.utf8 && value.cut && is_cut_utf8(std::string_view(value.bytes).substr(i))) break;
+      i += piece(value.bytes, i, "\"");
+    }
     out_ += value.cut || i < value.bytes.size() ? "\"..." : "\"";
   }
 

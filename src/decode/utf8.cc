@@ -5,13 +5,28 @@
 
 namespace rtrace::decode {
 
+namespace {
+
+// 0: no character of more than one byte begins so.
+size_t length_by(uint8_t first) {
+  return first >= 0xc2 && first < 0xe0   ? 2
+         : first >= 0xe0 && first < 0xf0 ? 3
+         : first >= 0xf0 && first < 0xf5 ? 4
+                                         : 0;
+}
+
+}  // namespace
+
+bool is_cut_utf8(std::string_view text) {
+  if (text.empty() || text.size() >= length_by(static_cast<uint8_t>(text[0]))) return false;
+  return std::all_of(text.begin() + 1, text.end(),
+                     [](char c) { return (static_cast<uint8_t>(c) & 0xc0) == 0x80; });
+}
+
 size_t printable_utf8(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  uint8_t first = text.empty() ? 0 : byte(0);
-  size_t length = first >= 0xc2 && first < 0xe0   ? 2
-                  : first >= 0xe0 && first < 0xf0 ? 3
-                  : first >= 0xf0 && first < 0xf5 ? 4
-                                                  : 0;
+  const uint8_t first = text.empty() ? 0 : byte(0);
+  const size_t length = length_by(first);
   if (length == 0 || text.size() < length) return 0;
   for (size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;

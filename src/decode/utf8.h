@@ -9,4 +9,7 @@ namespace rtrace::decode {
 // there is none, or where it is one of the C1 controls, which terminals obey like the others.
 size_t printable_utf8(std::string_view text);
 
+// Whether this is the beginning of such a character, and no more.
+bool is_cut_utf8(std::string_view text);
+
 }  // namespace rtrace::decode

@@ -53,6 +53,14 @@ TEST(Render, NoByteComesOutAsAControlCharacter) {
   }
 }
 
+TEST(Rendering, ALimitWithinACharacterLeavesTheCharacterAway) {
+  Value value = text("ab\303\244\342\202");
+  EXPECT_EQ(to_text(value, {.struct_names = false, .utf8 = true}), "\"ab\303\244\\342\\202\"");
+  value.cut = true;
+  EXPECT_EQ(to_text(value, {.struct_names = false, .utf8 = true}), "\"ab\303\244\"...");
+  EXPECT_EQ(to_text(value, {.struct_names = false, .utf8 = false}), "\"ab\\303\\244\\342\\202\"...");
+}
+
 TEST(Render, TheWorkingDirectoryAsADescriptorHasItsName) {
   Value value;
   value.kind = Value::Kind::integer;

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <optional>
 
+#include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/remote_call.h"
 
 namespace rtrace::mech {
@@ -23,49 +24,67 @@ class TrapAction {
  public:
   explicit TrapAction(const BridgeSite& at)
       : memory_(at.memory), remote_(at.stopped, at.memory, at.gadget, at.frame_area) {
-    where_ = remote_.scratch(sizeof(KernelAction));
+    where_ = remote_.scratch(2 * sizeof(KernelAction));
   }
-  std::optional<KernelAction> get() {
-    if (!where_ || remote_.call(SYS_rt_sigaction, {SIGTRAP, 0, where_->value, kMaskSize}) != 0)
-      return std::nullopt;
-    return memory_.read_value<KernelAction>(*where_);
-  }
-  bool set(const KernelAction& action) {
-    return where_ && memory_.write(*where_, std::as_bytes(std::span(&action, 1))) == 0 &&
-           remote_.call(SYS_rt_sigaction, {SIGTRAP, where_->value, 0, kMaskSize}) == 0;
+  std::optional<KernelAction> get() { return ask(0); }
+  // Sets one and answers what was there before: the kernel does both in one step, so that nothing that other
+  // threads do can come between.
+  std::optional<KernelAction> exchange(const KernelAction& action) {
+    if (!where_ || memory_.write(*where_, std::as_bytes(std::span(&action, 1))) != 0) return std::nullopt;
+    return ask(where_->value);
   }
 
  private:
+  std::optional<KernelAction> ask(uint64_t action) {
+    const VirtAddr before = where_.value_or(VirtAddr{}) + sizeof(KernelAction);
+    if (!where_ || remote_.call(SYS_rt_sigaction, {SIGTRAP, action, before.value, kMaskSize}) != 0)
+      return std::nullopt;
+    return memory_.read_value<KernelAction>(before);
+  }
+
   const tracee::ProcessMemory& memory_;
   tracee::RemoteCall remote_;
   std::optional<VirtAddr> where_;
 };
 
+bool is_default(const KernelAction& action) {
+  return action.handler == reinterpret_cast<uint64_t>(SIG_DFL);
+}
+
+// An action that is the program's own must not be away even for a moment: it is asked for first where there
+// seems to be one.
+bool seems_default(pid_t tid) {
+  const auto status = tracee::read_status(tid);
+  return status && ((status->caught | status->ignored) & tracee::signal_bit(SIGTRAP)) == 0;
+}
+
 }  // namespace
 
 std::string raise_bridge(const BridgeSite& at) {
-  TrapAction action(at);
-  const auto now = action.get();
-  if (!now) return "the thread could not make the system call";
-  if (now->handler == at.handler.value) return {};
-  if (now->handler == reinterpret_cast<uint64_t>(SIG_IGN)) return "it ignores SIGTRAP";
-  if (now->handler != reinterpret_cast<uint64_t>(SIG_DFL)) return "it has a SIGTRAP handler of its own";
+  constexpr const char* kNoCall = "the thread could not make the system call";
   // On the alternate stack where the thread has one: a coroutine's own may be too small for a signal frame.
   const KernelAction ours{at.handler.value, SA_SIGINFO | SA_ONSTACK | kRestorer, at.restorer.value,
                           ~uint64_t{0}};
-  return action.set(ours) ? std::string() : "the thread could not make the system call";
+  const bool at_once = seems_default(at.stopped);
+  TrapAction action(at);
+  const auto now = at_once ? action.exchange(ours) : action.get();
+  if (!now) return kNoCall;
+  if (now->handler == at.handler.value) return {};
+  if (is_default(*now)) return at_once || action.exchange(ours) ? std::string() : kNoCall;
+  if (at_once) (void)action.exchange(*now);  // set since we looked
+  const bool ignored = now->handler == reinterpret_cast<uint64_t>(SIG_IGN);
+  return ignored ? "it ignores SIGTRAP" : "it has a SIGTRAP handler of its own";
 }
 
 Lowered lower_bridge(const BridgeSite& at) {
   TrapAction action(at);
-  const auto now = action.get();
-  if (!now) return Lowered::failed;
+  const auto before = action.exchange({});
+  if (!before) return Lowered::failed;
   // When an int3 hits a thread that blocks SIGTRAP the kernel resets the handler alone (kernel/signal.c,
   // force_sig_info_to_task): flags, mask and restorer stay ours.
-  const bool reset =
-      now->handler == reinterpret_cast<uint64_t>(SIG_DFL) && now->restorer == at.restorer.value;
-  if (!reset && now->handler != at.handler.value) return Lowered::was_not_ours;
-  return action.set({}) ? Lowered::yes : Lowered::failed;
+  const bool reset = is_default(*before) && before->restorer == at.restorer.value;
+  if (reset || before->handler == at.handler.value) return Lowered::yes;
+  return action.exchange(*before) ? Lowered::was_not_ours : Lowered::failed;
 }
 
 }  // namespace rtrace::mech

@@ -21,6 +21,7 @@ constexpr uint64_t kSmallestChunk = uint64_t{64} << 10;
 constexpr uint64_t kFrameArea = uint64_t{16} << 10;
 constexpr uint64_t kBehindHeader = 64;
 constexpr uint64_t kFewestSlots = 1024;
+constexpr const char* kUnwritable = "the new page cannot be written (/proc/PID/mem)";
 
 uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -72,40 +73,46 @@ std::string Foothold::make_room(const Means& means, Range near, size_t sites,
   if (arena_.room_near(near.begin) < wanted || arena_.room_near(near.end) < wanted) {
     const uint64_t head = exists() ? kBehindHeader : agent::kBlobRoom + kFrameArea;
     const uint64_t size = round_up(std::max(bytes + head, kSmallestChunk), arch::kPageSize);
-    if (std::string failure = map_chunk(means, near, size, maps); !failure.empty()) return failure;
+    const uint64_t slots = exists() ? 0 : slots_for(sites + 64);
+    const auto gap = arch::find_gap(taken_ranges(maps), near, size + (slots > 0 ? table_size(slots) : 0));
+    if (!gap) return fmt::format("no free {} KiB within 2 GiB of it", size >> 10);
+    const std::string failure =
+        exists() ? map_chunk(means, *gap) : begin_blob(means, *gap, gap->begin + size, slots);
+    if (!failure.empty()) return failure;
   }
   return table_has_room(sites) ? std::string() : map_table(means, sites + 64);
 }
 
-std::string Foothold::map_chunk(const Means& means, Range near, uint64_t size,
-                                const std::vector<tracee::MapsEntry>& maps) {
-  const auto gap = arch::find_gap(taken_ranges(maps), near, size);
-  if (!gap) return fmt::format("no free {} KiB within 2 GiB of it", size >> 10);
-  if (!exists()) return begin_blob(means, *gap);
+std::string Foothold::map_chunk(const Means& means, Range chunk) {
   tracee::RemoteCall remote(means.stopped, means.memory, gadget(), frame_area_);
-  const Mapped mapped = map(remote, *gap, PROT_READ | PROT_EXEC);
+  const Mapped mapped = map(remote, chunk, PROT_READ | PROT_EXEC);
   if (!mapped.failure.empty()) return mapped.failure;
-  if (write_value(means.memory, gap->begin, header(agent::kCopiesMapping, size)) != 0)
-    return "the new page cannot be written (/proc/PID/mem)";
-  arena_.add(*gap, kBehindHeader);
+  if (write_value(means.memory, chunk.begin, header(agent::kCopiesMapping, chunk.size())) != 0)
+    return kUnwritable;
+  arena_.add(chunk, kBehindHeader);
   return {};
 }
 
-std::string Foothold::begin_blob(const Means& means, Range chunk) {
+// Blob, copies and the first table in one mapping: a remote call is what costs the process most.
+std::string Foothold::begin_blob(const Means& means, Range all, VirtAddr table, uint64_t slots) {
   BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
   if (!borrowed.failure().empty()) return borrowed.failure();
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
-  const Mapped mapped = map(remote, chunk, PROT_READ | PROT_EXEC);
+  const Mapped mapped = map(remote, all, PROT_READ | PROT_EXEC);
   if (!mapped.failure.empty()) return mapped.failure;
+  const Range chunk{all.begin, table};
+  const Range frame{chunk.begin + agent::kBlobRoom, chunk.begin + agent::kBlobRoom + kFrameArea};
   std::vector<std::byte> bytes(static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
   std::memcpy(bytes.data(), rtrace_blob_begin, bytes.size());
-  const Range frame{chunk.begin + agent::kBlobRoom, chunk.begin + agent::kBlobRoom + kFrameArea};
   agent::Blob head = offsets();
   head.mapping = header(agent::kBlobMapping, chunk.size());
+  head.table = table.value;
   head.frame_begin = frame.begin.value;
   head.frame_end = frame.end.value;
   std::memcpy(bytes.data(), &head, sizeof head);
-  if (means.memory.write(chunk.begin, bytes) != 0) return "the new page cannot be written (/proc/PID/mem)";
+  // The table first, for the blob names it.
+  if (!write_table(means.memory, {table, all.end}, slots) || means.memory.write(chunk.begin, bytes) != 0)
+    return kUnwritable;
   blob_ = chunk.begin;
   frame_area_ = frame;
   arena_.add(chunk, agent::kBlobRoom + kFrameArea);
@@ -113,30 +120,47 @@ std::string Foothold::begin_blob(const Means& means, Range chunk) {
   return {};
 }
 
-// A new table with everything that is in the old one; the handler goes from one to the other by one aligned
-// word.
-std::string Foothold::map_table(const Means& means, size_t sites) {
+// So many that a site more finds it three quarters full at most.
+uint64_t Foothold::slots_for(size_t sites) const {
   uint64_t slots = kFewestSlots;
   while ((entries_used_ + sites) * 4 > slots * 3) slots *= 2;
-  const uint64_t size = round_up(agent::kTableEntries + slots * sizeof(agent::SiteEntry), arch::kPageSize);
-  tracee::RemoteCall remote(means.stopped, means.memory, gadget(), frame_area_);
-  const Mapped mapped = map(remote, {{}, VirtAddr{size}}, PROT_READ);
-  if (!mapped.failure.empty()) return mapped.failure;
+  return slots;
+}
+
+uint64_t Foothold::table_size(uint64_t slots) {
+  return round_up(agent::kTableEntries + slots * sizeof(agent::SiteEntry), arch::kPageSize);
+}
+
+// A new table with everything that is in the old one, in fresh memory.
+bool Foothold::write_table(const tracee::ProcessMemory& memory, Range where, uint64_t slots) {
   const std::vector<agent::SiteEntry> old = std::exchange(entries_, std::vector<agent::SiteEntry>(slots));
   entries_used_ = 0;
   for (const agent::SiteEntry& entry : old)
     if (entry.copy() != 0 || entry.is_raised_semaphore()) put(entry);
   agent::SiteTable head{};
-  head.mapping = header(agent::kTableMapping, size);
+  head.mapping = header(agent::kTableMapping, where.size());
   head.slots = slots;
-  const auto* begin = reinterpret_cast<const std::byte*>(&head);
+  const std::span<const std::byte> first(reinterpret_cast<const std::byte*>(&head), agent::kTableEntries);
+  const auto entries = std::as_bytes(std::span(entries_));
   const bool written =
-      means.memory.write(mapped.address, {begin, agent::kTableEntries}) == 0 &&
-      means.memory.write(mapped.address + agent::kTableEntries, std::as_bytes(std::span(entries_))) == 0 &&
-      write_value(means.memory, blob_ + offsetof(agent::Blob, table), mapped.address.value) == 0;
-  if (!written) return "the new table cannot be written (/proc/PID/mem)";
-  if (table_.begin) (void)remote.call(SYS_munmap, {table_.begin.value, table_.size()});
-  table_ = {mapped.address, mapped.address + size};
+      (entries_used_ == 0 || memory.write(where.begin + agent::kTableEntries, entries) == 0) &&
+      memory.write(where.begin, first) == 0;
+  if (written) table_ = where;
+  return written;
+}
+
+// The handler goes from one table to the other by one aligned word.
+std::string Foothold::map_table(const Means& means, size_t sites) {
+  const uint64_t slots = slots_for(sites);
+  const Range old = table_;
+  tracee::RemoteCall remote(means.stopped, means.memory, gadget(), frame_area_);
+  const Mapped mapped = map(remote, {{}, VirtAddr{table_size(slots)}}, PROT_READ);
+  if (!mapped.failure.empty()) return mapped.failure;
+  const Range where{mapped.address, mapped.address + table_size(slots)};
+  if (!write_table(means.memory, where, slots) ||
+      write_value(means.memory, blob_ + offsetof(agent::Blob, table), where.begin.value) != 0)
+    return "the new table cannot be written (/proc/PID/mem)";
+  (void)remote.call(SYS_munmap, {old.begin.value, old.size()});
   return {};
 }
 
@@ -204,7 +228,11 @@ std::string Foothold::leave(const Means& means) const {
   if (!borrowed.failure().empty()) return borrowed.failure();
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
   std::vector<Range> ranges = arena_.ranges();
-  if (table_.begin) ranges.push_back(table_);
+  // The first table lies behind the blob and goes with it.
+  if (const auto before = std::ranges::find(ranges, table_.begin, &Range::end); before != ranges.end())
+    before->end = table_.end;
+  else
+    ranges.push_back(table_);
   for (Range range : ranges) {
     const auto answer = remote.call(SYS_munmap, {range.begin.value, range.size()});
     if (!answer || *answer != 0) return "the thread could not make the system call";

@@ -85,13 +85,11 @@ std::string read_file(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   if (!fd) return text;
+  char piece[4096];  // what most of these files fit into: the heap need not grow to that
   for (;;) {
-    size_t size = text.size();
-    size_t chunk = std::max<size_t>(4096, size);
-    text.resize(size + chunk);
-    ssize_t got = ::read(fd.get(), text.data() + size, chunk);
-    text.resize(size + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    const ssize_t got = ::read(fd.get(), piece, sizeof piece);
     if (got <= 0) return text;
+    text.append(piece, static_cast<size_t>(got));
   }
 }
 

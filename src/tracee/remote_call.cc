@@ -59,8 +59,7 @@ T load(std::span<const std::byte> bytes, size_t offset) {
   return value;
 }
 
-// The end of the standard-format area that holds these features (Intel SDM vol. 1, 13.4.3).
-size_t xsave_size(uint64_t features) {
+size_t ask_xsave_size(uint64_t features) {
   size_t size = kXsaveMinimum;
   for (unsigned bit = 2; bit < 63; ++bit) {
     if ((features >> bit & 1) == 0) continue;
@@ -69,6 +68,17 @@ size_t xsave_size(uint64_t features) {
     size = std::max(size, size_t{offset} + length);
   }
   return size;
+}
+
+// The end of the standard-format area that holds these features (Intel SDM vol. 1, 13.4.3). It is the
+// processor's and all but always the same question; on a virtual machine each cpuid leaves it.
+size_t xsave_size(uint64_t features) {
+  struct Asked {
+    uint64_t features;
+    size_t size;
+  };
+  static const Asked kFirst{features, ask_xsave_size(features)};
+  return kFirst.features == features ? kFirst.size : ask_xsave_size(features);
 }
 
 SigContext context_of(const arch::Regs& regs) {
@@ -165,6 +175,7 @@ bool RemoteCall::prepare() {
   if (!own_area) stack_end_ = frame_;
   if (memory_.write(frame_, frame) != 0) return false;
   prepared_ = true;
+  awake_ = may_run_elsewhere();
   // First onto the way back: from then on our death, at whichever step, leads through rt_sigreturn. Then
   // nothing else may run on this thread: a handler would overwrite what lies below the frame.
   return set_registers(tid_, at_gadget(kRemoteReturn)) == Alive::yes &&
@@ -180,12 +191,20 @@ arch::Regs RemoteCall::at_gadget(uint64_t offset) const {
   return regs;
 }
 
+std::optional<WaitEvent> RemoteCall::next_stop() {
+  if (awake_) {
+    if (auto event = consume_awake(tid_)) return event;
+    awake_ = false;
+  }
+  // The code there is ours, but its memory is the process's, which may have put a loop in its place.
+  return consume_within(tid_, kLongestCall);
+}
+
 bool RemoteCall::run_to_syscall_stop() {
   // Stops for our own pending PTRACE_INTERRUPT, or for a SIGSTOP that cannot be blocked, may come first.
   for (int attempt = 0; attempt < 16; ++attempt) {
     if (resume_to_syscall(tid_) == Alive::gone) return false;
-    // The code there is ours, but its memory is the process's, which may have put a loop in its place.
-    auto event = consume_within(tid_, kLongestCall);
+    const auto event = next_stop();
     if (!event || event->status.is_end()) return false;
     if (std::holds_alternative<SyscallStop>(classify(event->status))) return true;
   }

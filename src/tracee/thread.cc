@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -24,6 +25,7 @@ constexpr long kOptions = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TR
 
 // XSAVE areas grow with the CPU; 16 KiB holds AMX's tiles too.
 constexpr size_t kExtendedStateLimit = 16384;
+constexpr std::chrono::microseconds kAwake(60);  // twice what a stop took with a tracer that stays awake
 
 void* as_pointer(uint64_t value) {
   return reinterpret_cast<void*>(value);
@@ -192,11 +194,10 @@ std::optional<arch::VectorRegs> vector_registers(pid_t tid) {
 }
 
 std::optional<std::vector<std::byte>> extended_state(pid_t tid) {
-  std::vector<std::byte> state(kExtendedStateLimit);
-  iovec area{state.data(), state.size()};
+  std::byte state[kExtendedStateLimit];  // the kernel fills in as much as there is
+  iovec area{state, sizeof state};
   if (ptrace(PTRACE_GETREGSET, tid, as_pointer(NT_X86_XSTATE), &area) != 0) return std::nullopt;
-  state.resize(area.iov_len);
-  return state;
+  return std::vector<std::byte>(state, state + area.iov_len);
 }
 
 PeekAnswer peek_any(Block block) {
@@ -216,6 +217,19 @@ std::optional<WaitEvent> consume(pid_t tid, Block block) {
     auto event = wait_for(P_PID, tid, flag(block));
     if (event || errno != EINTR) return event;
   }
+}
+
+bool may_run_elsewhere() {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) > 1;
+}
+
+std::optional<WaitEvent> consume_awake(pid_t tid) {
+  const auto end = std::chrono::steady_clock::now() + kAwake;
+  do {
+    if (auto event = consume(tid, Block::no)) return event;
+  } while (std::chrono::steady_clock::now() < end);
+  return std::nullopt;
 }
 
 std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {

@@ -70,10 +70,12 @@ class Foothold {
 
  private:
   static const agent::Blob& offsets() { return *reinterpret_cast<const agent::Blob*>(rtrace_blob_begin); }
-  std::string map_chunk(const Means& means, Range near, uint64_t size,
-                        const std::vector<tracee::MapsEntry>& maps);
+  std::string map_chunk(const Means& means, Range chunk);
+  std::string begin_blob(const Means& means, Range all, VirtAddr table, uint64_t slots);
   std::string map_table(const Means& means, size_t sites);
-  std::string begin_blob(const Means& means, Range chunk);
+  uint64_t slots_for(size_t sites) const;
+  static uint64_t table_size(uint64_t slots);
+  bool write_table(const tracee::ProcessMemory& memory, Range where, uint64_t slots);
   bool table_has_room(size_t sites) const;
   bool add(const tracee::ProcessMemory& memory, agent::SiteEntry entry);
   bool put(agent::SiteEntry entry);

@@ -16,6 +16,7 @@
 
 #include "rtrace/arch/regs.h"
 #include "rtrace/tracee/process_memory.h"
+#include "rtrace/tracee/stop.h"
 
 namespace rtrace::tracee {
 
@@ -55,12 +56,14 @@ class RemoteCall {
   bool borrow(VirtAddr address, size_t size);
   arch::Regs at_gadget(uint64_t offset) const;
   bool run_to_syscall_stop();
+  std::optional<WaitEvent> next_stop();
 
   pid_t tid_;
   const ProcessMemory& memory_;
   VirtAddr gadget_;
   bool prepared_ = false;
   bool failed_ = false;
+  bool awake_ = false;      // while the stops come soon
   bool suspended_ = false;  // the task's seccomp filter
   arch::Regs saved_;
   uint64_t saved_mask_ = 0;

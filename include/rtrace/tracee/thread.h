@@ -78,6 +78,11 @@ PeekAnswer peek_any(Block block);
 std::optional<WaitEvent> peek(pid_t tid);
 // One task; the stop or end is consumed.
 std::optional<WaitEvent> consume(pid_t tid, Block block);
+// The same, waiting for the moment in which a stop that has been asked for comes, and without sleep: being
+// woken across processors takes longer than most of them. Not for a tracee that may need our processor.
+std::optional<WaitEvent> consume_awake(pid_t tid);
+// Whether the scheduler may choose another processor for what we resume.
+bool may_run_elsewhere();
 // After a remote call: from its stop, outside of the kernel's signal path, into one of our interrupt, inside
 // it, where alone the kernel restarts system calls. Answers the signal that came first and that the thread is
 // owed at its detach; 0: none.

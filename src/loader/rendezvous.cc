@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <unordered_set>
 #include <utility>
@@ -34,6 +35,7 @@ static_assert(sizeof(DebugHead) == sizeof(r_debug) &&
 
 constexpr int kMaxNamespaces = 64;          // glibc's DL_NNS is 16
 constexpr size_t kMaxDynamicEntries = 512;  // few objects have more than 40
+constexpr size_t kDynamicAtOnce = 64;
 
 // Zero before the dynamic linker has filled it in; any positive version keeps the members above.
 std::optional<DebugHead> read_head(const Memory& memory, VirtAddr r_debug) {
@@ -82,12 +84,17 @@ class Walk {
 }  // namespace
 
 std::optional<Rendezvous> Rendezvous::find(const Memory& memory, VirtAddr dynamic) {
-  for (size_t i = 0; i < kMaxDynamicEntries; ++i) {
-    auto entry = memory.read_value<Elf64_Dyn>(dynamic + i * sizeof(Elf64_Dyn));
-    if (!entry || entry->d_tag == DT_NULL) return std::nullopt;
-    if (entry->d_tag != DT_DEBUG) continue;
-    if (entry->d_un.d_ptr == 0) return std::nullopt;
-    return Rendezvous(VirtAddr{entry->d_un.d_ptr});
+  std::array<Elf64_Dyn, kDynamicAtOnce> entries{};
+  for (size_t first = 0; first < kMaxDynamicEntries; first += entries.size()) {
+    const size_t got =
+        memory.read(dynamic + first * sizeof(Elf64_Dyn), std::as_writable_bytes(std::span(entries)));
+    for (size_t i = 0; i < got / sizeof(Elf64_Dyn); ++i) {
+      if (entries[i].d_tag == DT_NULL) return std::nullopt;
+      if (entries[i].d_tag != DT_DEBUG) continue;
+      if (entries[i].d_un.d_ptr == 0) return std::nullopt;
+      return Rendezvous(VirtAddr{entries[i].d_un.d_ptr});
+    }
+    if (got < sizeof entries) return std::nullopt;
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 #include "rtrace/proto/catalogue.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,7 +31,11 @@ std::string read_whole(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) throw Error::from_errno(errno, "cannot read prototypes from {}", path);
   std::string text;
-  char chunk[16384];
+  struct stat status {};
+  // A string that grows is copied, and holds up to twice of what is in it.
+  if (fstat(fd.get(), &status) == 0 && status.st_size > 0 && static_cast<size_t>(status.st_size) <= kMaxFile)
+    text.reserve(static_cast<size_t>(status.st_size));
+  char chunk[4096];
   ssize_t got = 0;
   while ((got = read(fd.get(), chunk, sizeof chunk)) > 0) {
     text.append(chunk, static_cast<size_t>(got));
@@ -115,7 +120,7 @@ struct Catalogue::Impl {
   struct Unparsed {
     explicit Unparsed(std::string read) : text(std::move(read)), index(text) {}
     const std::string text;
-    const ConfIndex index;
+    ConfIndex index;
   };
 
   std::vector<Source> explicit_sources, folders, fallbacks;

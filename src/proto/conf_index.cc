@@ -11,6 +11,8 @@ namespace {
 
 using Kind = ConfItem::Kind;
 
+constexpr unsigned kMostSearches = 8;
+
 uint32_t hash_of(std::string_view name) {
   return static_cast<uint32_t>(std::hash<std::string_view>{}(name));
 }
@@ -80,11 +82,50 @@ std::optional<ConfItem> item_of(std::string_view line, unsigned number) {
   return ConfItem{Kind::prototype, name, line, number};
 }
 
+// Each line in which the word stands, once, with its number from 1.
+template <typename Use>
+void for_lines_with(std::string_view text, std::string_view word, Use use) {
+  unsigned number = 1;
+  size_t counted = 0;  // lines that end before it are in `number`
+  for (size_t at = text.find(word); at != std::string_view::npos && !word.empty();) {
+    const size_t behind = at + word.size();
+    const bool whole =
+        (at == 0 || !is_word(text[at - 1])) && (behind == text.size() || !is_word(text[behind]));
+    size_t next = behind;
+    if (whole) {
+      const size_t before = text.rfind('\n', at);
+      const size_t begin = before == std::string_view::npos ? 0 : before + 1;
+      next = std::min(text.find('\n', at), text.size());
+      number += static_cast<unsigned>(std::count(text.begin() + counted, text.begin() + begin, '\n'));
+      counted = begin;
+      use(text.substr(begin, next - begin), number);
+    }
+    at = text.find(word, next);
+  }
+}
+
 }  // namespace
 
-ConfIndex::ConfIndex(std::string_view text) {
+ConfIndex::ConfIndex(std::string_view text) : text_(text) {
+  for_lines_with(text_, "import", [&](std::string_view line, unsigned number) {
+    if (const auto item = item_of(line, number); item && item->kind == Kind::import)
+      imports_.push_back(&found_.emplace_back(*item));
+  });
+}
+
+std::vector<const ConfItem*> ConfIndex::search(Kind kind, std::string_view name) {
+  std::vector<const ConfItem*> found;
+  for_lines_with(text_, name, [&](std::string_view line, unsigned number) {
+    if (const auto item = item_of(line, number); item && item->kind == kind && item->name == name)
+      found.push_back(&found_.emplace_back(*item));
+  });
+  return found;
+}
+
+void ConfIndex::make_index() {
   constexpr size_t kUsualLine = 40;
-  items_.reserve(text.size() / kUsualLine);
+  items_.reserve(text_.size() / kUsualLine);
+  std::string_view text = text_;
   unsigned number = 0;
   for (bool more = true; more;) {
     const size_t end = text.find('\n');
@@ -93,14 +134,17 @@ ConfIndex::ConfIndex(std::string_view text) {
     text.remove_prefix(more ? end + 1 : text.size());
   }
   by_hash_.reserve(items_.size());
-  for (const ConfItem& item : items_) {
-    if (item.kind == Kind::import) imports_.push_back(&item);
+  for (const ConfItem& item : items_)
     by_hash_.emplace_back(hash_of(item.name), static_cast<uint32_t>(&item - items_.data()));
-  }
   std::sort(by_hash_.begin(), by_hash_.end());
 }
 
-std::vector<const ConfItem*> ConfIndex::find(Kind kind, std::string_view name) const {
+std::vector<const ConfItem*> ConfIndex::find(Kind kind, std::string_view name) {
+  if (searches_ < kMostSearches) {
+    ++searches_;
+    return search(kind, name);
+  }
+  if (by_hash_.empty()) make_index();
   std::vector<const ConfItem*> found;
   const uint32_t hash = hash_of(name);
   for (auto at = std::lower_bound(by_hash_.begin(), by_hash_.end(), std::pair(hash, uint32_t{0}));

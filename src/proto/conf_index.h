@@ -1,8 +1,10 @@
-// Where a file of ltrace's language says what, found in one pass that parses no item: most of what the large
-// shipped files hold is never asked for.
+// Where a file of ltrace's language says what, without parsing an item: most of what the large shipped files
+// hold is never asked for. The first questions are answered by a search through the text; an index, which
+// takes as long as many of them and as much memory as the text, is made for who asks more.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -27,14 +29,19 @@ class ConfIndex {
   ConfIndex(const ConfIndex&) = delete;
   ConfIndex& operator=(const ConfIndex&) = delete;
 
-  // In the order of lines.
-  const std::vector<ConfItem>& items() const { return items_; }
   const std::vector<const ConfItem*>& imports() const { return imports_; }
-  std::vector<const ConfItem*> find(ConfItem::Kind kind, std::string_view name) const;
+  // In the order of lines. They stay where they are as long as this lives; of one line there may be several.
+  std::vector<const ConfItem*> find(ConfItem::Kind kind, std::string_view name);
 
  private:
-  std::vector<ConfItem> items_;
+  std::vector<const ConfItem*> search(ConfItem::Kind kind, std::string_view name);
+  void make_index();
+
+  const std::string_view text_;
+  unsigned searches_ = 0;
+  std::deque<ConfItem> found_;
   std::vector<const ConfItem*> imports_;
+  std::vector<ConfItem> items_;                         // once there is an index: all
   std::vector<std::pair<uint32_t, uint32_t>> by_hash_;  // of the name, and the item's number
 };
 

@@ -75,7 +75,7 @@ TypeRef DeferredConf::type_before(unsigned line, std::string_view name, Diagnost
   return declared_or_imported(line, name, diagnostics);
 }
 
-const ConfItem* DeferredConf::declaration_of(std::string_view name) const {
+const ConfItem* DeferredConf::declaration_of(std::string_view name) {
   const auto items = index_.find(Kind::type, name);
   const auto first =
       std::find_if(items.begin(), items.end(), [](const ConfItem* item) { return is_declaration(*item); });

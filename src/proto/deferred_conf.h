@@ -50,12 +50,12 @@ class DeferredConf {
   std::shared_ptr<const Prototype> parse_function(const ConfItem& item, Diagnostics& diagnostics);
   const Import& imported(const ConfItem& item, Diagnostics& diagnostics);
   void define_declared(Diagnostics& diagnostics);
-  const ConfItem* declaration_of(std::string_view name) const;
+  const ConfItem* declaration_of(std::string_view name);
   std::string origin(const ConfItem& item) const;
 
   const std::string text_, file_;
   const DeferredImporter import_;
-  const ConfIndex index_;
+  ConfIndex index_;
   const std::shared_ptr<Scope> scope_;
   // By line.
   std::map<unsigned, TypeRef> definitions_;

@@ -96,6 +96,7 @@ std::optional<pid_t> Engine::hold_one(Process& process) {
 // Stops one thread. Any other stop of it clears our interrupt (kernel/signal.c, ptrace_stop), so that is
 // asked for again.
 bool Engine::hold(pid_t tid) {
+  const bool elsewhere = tracee::may_run_elsewhere();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     auto found = tasks_.find(tid);
     if (found == tasks_.end() || tracee::forbids_calls(tid) || tracee::interrupt(tid) == tracee::Alive::gone)
@@ -104,7 +105,8 @@ bool Engine::hold(pid_t tid) {
     task.interrupted = true;
     const auto status = tracee::read_status(tid);
     const bool sleeps = !status || status->state == 'D';
-    const auto event = tracee::consume_within(tid, sleeps ? kHoldWait : kHoldWaitForProcessor);
+    auto event = elsewhere ? tracee::consume_awake(tid) : std::nullopt;
+    if (!event) event = tracee::consume_within(tid, sleeps ? kHoldWait : kHoldWaitForProcessor);
     if (!event) return false;
     const auto stop = tracee::classify(event->status);
     const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);

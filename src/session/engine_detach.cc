@@ -54,6 +54,7 @@ bool Engine::sleeps_outside_copies(pid_t tid) const {
 bool Engine::stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped) {
   const uint64_t deadline = now_ms() + kStopPatience;
   const bool everything = pids.size() == processes_.size();
+  const bool elsewhere = tracee::may_run_elsewhere();
   for (int rounds = 0;;) {
     collect_births();
     if (everything)
@@ -71,7 +72,8 @@ bool Engine::stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped) {
     // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
     for (pid_t tid : waiting) (void)tracee::interrupt(tid);
     for (pid_t tid : waiting) {
-      const auto event = tracee::consume_within(tid, 1);
+      auto event = elsewhere ? tracee::consume_awake(tid) : std::nullopt;
+      if (!event) event = tracee::consume_within(tid, 1);
       queue_.forget(tid);
       if (event && stopped_for_detach(*event)) stopped.insert(tid);
     }
@@ -204,7 +206,10 @@ void Engine::detach(std::set<pid_t> pids) {
   for (const auto& image : images)
     if (std::string failure = clean_image(*image, stopped, all_stopped, called); !failure.empty())
       failures.emplace(image->space().pid(), std::move(failure));
-  for (pid_t tid : stopped) release(tid, called.contains(tid));
+  // One that made calls for us has a stop more to go through: the others need not wait for it.
+  for (pid_t tid : stopped)
+    if (!called.contains(tid)) release(tid, false);
+  for (pid_t tid : called) release(tid, true);
   // Those that slept: they wake when what they wait for runs on, and stop once more for us.
   for (auto& [tid, task] : tasks_)
     if (pids.contains(task->process->pid) && !stopped.contains(tid) && tracee::consume_within(tid, kWakeWait))

@@ -270,8 +270,10 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
   take_out_strays(standing);
   link_map_ = std::move(*map);
   const auto relocated = std::exchange(relocated_once_, true) ? plan::Relocated::no : plan::Relocated::yes;
+  // The plan first: the hook may be what a thread is stopped for.
+  const auto plan = added.empty() ? std::nullopt : std::optional(plan_for(added, relocated));
   if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
-  if (!added.empty()) arm(added, relocated, need_stopped);
+  if (plan) arm(*plan, added, relocated, need_stopped);
   report_loaded(added, who);
   report_lost_probes();
 }

@@ -125,7 +125,10 @@ class Image {
   void take_out_strays(const std::vector<VirtAddr>& standing);
   void report_loaded(const plan::Objects& added, event::TraceeId who);
   void report_armed();
+  plan::Plan plan_for(const plan::Objects& added, plan::Relocated relocated) const;
   void arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped);
+  void arm(const plan::Plan& plan, const plan::Objects& added, plan::Relocated relocated,
+           const NeedStopped& need_stopped);
   void watch_signal_call(const elf::LoadedObject& object, ElfAddr where, uint8_t kind,
                          const NeedStopped& need_stopped);
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);

@@ -231,9 +231,17 @@ void Image::finish_arming(const NeedStopped& need_stopped) {
                                           more, more == 1 ? "" : "s"));
 }
 
+plan::Plan Image::plan_for(const plan::Objects& added, plan::Relocated relocated) const {
+  return plan::make_plan(services_.options.requests, objects_, added, space_->memory(), relocated,
+                         implementations_);
+}
+
 void Image::arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped) {
-  const plan::Plan plan = plan::make_plan(services_.options.requests, objects_, added, space_->memory(),
-                                          relocated, implementations_);
+  arm(plan_for(added, relocated), added, relocated, need_stopped);
+}
+
+void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Relocated relocated,
+                const NeedStopped& need_stopped) {
   place(plan, need_stopped);
   for (const auto& object : added) watch_signal_calls(object, need_stopped);
   bool pending = false;

@@ -89,6 +89,33 @@ TEST_F(DeferredConfTest, NameIsBehindWhateverTheResultIs) {
   EXPECT_EQ(both("j").second, "none");
 }
 
+TEST_F(DeferredConfTest, NamesInsideOtherWordsInCommentsAndAmongArgumentsAreNoFunctions) {
+  write("libx.so.conf",
+        "# int f(int);\nint ff(f);\nint f_(string);\nint g(f*, f);\n  int f ( long );\nint f(char);\nint "
+        "f2();\nimport f;");
+  for (const char* function : {"f", "ff", "g", "f_", "f2", "int", "import", ""}) expect_same(function);
+  EXPECT_THAT(both("f").second, testing::HasSubstr(":5: "));
+}
+
+// The first are searched for; then there is an index.
+TEST_F(DeferredConfTest, AnyNumberOfQuestionsHasTheSameAnswers) {
+  std::string text = "typedef t = int;\nimport \"liby.so\";\n";
+  for (int i = 0; i < 40; ++i) text += "t f" + std::to_string(i) + "(y*, t);\n";
+  write("libx.so.conf", text);
+  write("liby.so.conf", "typedef y = long;\nint only_in_y(y);");
+  Catalogue whole, deferred;
+  whole.add_folder(folder_);
+  deferred.add_shipped(folder_);
+  Diagnostics said;
+  for (int i = 39; i >= 0; --i) {
+    const std::string name = i % 9 == 0 ? "only_in_y" : "f" + std::to_string(i);
+    const std::string expected = described(whole.find(name, "libx.so.1", said));
+    EXPECT_NE(expected, "none");
+    EXPECT_EQ(described(deferred.find(name, "libx.so.1", said)), expected);
+  }
+  EXPECT_THAT(said, IsEmpty());
+}
+
 TEST_F(DeferredConfTest, DeclaredStructsPointToEachOther) {
   write("libx.so.conf",
         "typedef a = struct;\ntypedef b = struct(int, a*);\ntypedef a = struct(b*, a*, long);\n"

@@ -17,7 +17,8 @@ constexpr unsigned kChannelShift = 30;
 constexpr FrameHeader kLengthMask = (FrameHeader{1} << kChannelShift) - 1;
 constexpr size_t kBatch = 128 << 10;
 constexpr size_t kResumeRoom = 1 << 20;
-constexpr uint64_t kKept = 1 << 20;  // of an empty ring
+// Of an empty ring, before it begins anew: pages behind are only touched while the reader lags.
+constexpr uint64_t kKept = 128 << 10;
 // After a wake-up the reader waits this long for more, so that a busy trace costs it few system calls and the
 // engine no more than a wake-up each time.
 constexpr timespec kGather{0, 5'000'000};

@@ -345,6 +345,19 @@ TEST_F(AddressSpaceTest, MoreRoomIsMappedWithTheGadgetOfTheFirst) {
   EXPECT_EQ(run_child(), 0);
 }
 
+TEST_F(AddressSpaceTest, RoomForTheFirstSitesIsOneMapping) {
+  start(tests::wrong_answers);
+  const size_t before = tracee::read_maps(pid()).size();
+  ASSERT_EQ(make_room(), "");
+  EXPECT_EQ(tracee::read_maps(pid()).size(), before + 1);
+  install_all();
+  EXPECT_EQ(space->make_room(code(), 4096, pid(), tracee::read_maps(pid()), {}), "") << "the table moves";
+  space->restore(space->memory());
+  EXPECT_EQ(space->unmap_copies(pid(), slack()), "");
+  EXPECT_EQ(tracee::read_maps(pid()).size(), before);
+  EXPECT_EQ(run_child(), 0);
+}
+
 TEST_F(AddressSpaceTest, WithoutSlackThereIsNoRoomAndNothingChanges) {
   start(tests::wrong_answers);
   const Range too_small{slack().begin, slack().begin + 8};

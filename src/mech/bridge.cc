@@ -78,13 +78,14 @@ std::string raise_bridge(const BridgeSite& at) {
 
 Lowered lower_bridge(const BridgeSite& at) {
   TrapAction action(at);
-  const auto before = action.exchange({});
+  // Asked for first: were we to die between two exchanges, a handler of the program's own would be lost.
+  const auto before = action.get();
   if (!before) return Lowered::failed;
   // When an int3 hits a thread that blocks SIGTRAP the kernel resets the handler alone (kernel/signal.c,
   // force_sig_info_to_task): flags, mask and restorer stay ours.
   const bool reset = is_default(*before) && before->restorer == at.restorer.value;
-  if (reset || before->handler == at.handler.value) return Lowered::yes;
-  return action.exchange(*before) ? Lowered::was_not_ours : Lowered::failed;
+  if (!reset && before->handler != at.handler.value) return Lowered::was_not_ours;
+  return action.exchange({}) ? Lowered::yes : Lowered::failed;
 }
 
 }  // namespace rtrace::mech

@@ -121,6 +121,12 @@ struct CallDecoder::Impl {
       value.is_eof = true;
     // An errno of 0 was set by the caller, to tell a -1 that is a value from one that is a failure.
     if (type.kind != Type::Kind::error || error.value_or(0) == 0 || !has_failed(value)) return value;
+    // MAP_FAILED is -1, cast.
+    if (value.kind == Value::Kind::address && value.raw == ~uint64_t{0}) {
+      value.kind = Value::Kind::integer;
+      value.is_signed = true;
+      value.radix = Value::Radix::decimal;
+    }
     Value failure;
     failure.kind = Value::Kind::error_result;
     failure.raw = static_cast<uint64_t>(*error);

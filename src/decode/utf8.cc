@@ -35,6 +35,15 @@ size_t printable_utf8(std::string_view text) {
   bool surrogate = first == 0xed && second >= 0xa0;
   bool too_large = first == 0xf4 && second >= 0x90;
   bool control = first == 0xc2 && second < 0xa0;
+  // U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069, U+FEFF: they turn round what a terminal shows, or are
+  // not seen.
+  if (length == 3) {
+    const uint8_t third = byte(2);
+    control |= first == 0xe2 && second == 0x80 &&
+               (third == 0x8e || third == 0x8f || (third >= 0xaa && third <= 0xae));
+    control |= first == 0xe2 && second == 0x81 && third >= 0xa6 && third <= 0xa9;
+    control |= first == 0xef && second == 0xbb && third == 0xbf;
+  }
   return overlong || surrogate || too_large || control ? 0 : length;
 }
 

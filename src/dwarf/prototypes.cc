@@ -27,14 +27,20 @@ struct Parameters {
   bool empty() const { return named.empty() && !variadic; }
 };
 
-Parameters parameters_in(const Die& function) {
-  Parameters found;
-  for_each_child(function, [&](const Die& child) {
-    unsigned tag = tag_of(child);
+// g++ has those of a template's pack in an entry of their own.
+void collect_parameters(const Die& parent, Parameters& found) {
+  for_each_child(parent, [&](const Die& child) {
+    const unsigned tag = tag_of(child);
     if (tag == DW_TAG_formal_parameter) found.named.push_back(child);
     if (tag == DW_TAG_unspecified_parameters) found.variadic = true;
+    if (tag == DW_TAG_GNU_formal_parameter_pack && tag_of(parent) != tag) collect_parameters(child, found);
     return found.named.size() <= kMaxParameters;
   });
+}
+
+Parameters parameters_in(const Die& function) {
+  Parameters found;
+  collect_parameters(function, found);
   return found;
 }
 
@@ -148,6 +154,17 @@ bool is_clang_before_18(const Die& unit) {
   return !version || *version < 18;
 }
 
+// With -g1, and for Rust with debuginfo=1, functions stand there without their parameters, and a unit without
+// any type: that a function has none says nothing then.
+bool describes_types(const Die& unit) {
+  bool found = false;
+  for_each_child(unit, [&](const Die& child) {
+    found = tag_of(child) == DW_TAG_base_type;
+    return !found;
+  });
+  return found;
+}
+
 class Reader {
  public:
   Reader(const Die& function, const Die& unit, TypeReader& types)
@@ -202,6 +219,8 @@ class Reader {
     if (found.named.empty() && has(chain_[0], DW_AT_declaration) && is_c(unit_) &&
         !any_flag(chain_, DW_AT_prototyped))
       return "declared without its parameters";
+    if (found.empty() && prototype.params.empty() && !type_of(chain_) && !describes_types(unit_))
+      return "its debug information describes no parameters";
     if (found.named.size() > kMaxParameters) return "it has too many parameters";
     for (const Die& parameter : found.named) {
       std::string reason = read_parameter(parameter, prototype);

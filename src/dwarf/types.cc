@@ -34,29 +34,22 @@ std::string_view word_of(unsigned tag) {
   return tag == DW_TAG_union_type ? "union" : tag == DW_TAG_class_type ? "class" : "struct";
 }
 
-// Whether C or C++ code means bits by such an enumeration, which DWARF does not say: most of the values are
-// single bits, at least three of them, the others are made of those, and they do not simply count. Names for
-// several bits then come first, for rendering takes them in their order.
-bool set_of_bits(std::vector<proto::Enumerator>& all) {
-  const auto bits = [](const proto::Enumerator& one) {
-    return std::popcount(static_cast<uint64_t>(one.value));
+// Whether C or C++ code means bits by such an enumeration, which DWARF does not say: as gdb takes it, where
+// the values are single bits, but for 0; here at least three of them, and one name for all of them may be
+// there too. That name then comes first, for rendering takes them in their order.
+bool set_of_bits(std::vector<proto::Enumerator>& all, uint64_t mask) {
+  const auto value_of = [&](const proto::Enumerator& one) { return static_cast<uint64_t>(one.value) & mask; };
+  uint64_t bits = 0;
+  for (const proto::Enumerator& one : all)
+    if (std::has_single_bit(value_of(one))) bits |= value_of(one);
+  const auto is_whole = [&](const proto::Enumerator& one) {
+    return value_of(one) == bits || value_of(one) == mask;
   };
-  uint64_t single = 0, highest = 0;
-  size_t named = 0;
-  for (const proto::Enumerator& one : all) {
-    if (one.value < 0) return false;
-    const auto value = static_cast<uint64_t>(one.value);
-    if (std::has_single_bit(value)) single |= value;
-    highest = std::max(highest, value);
-    named += value != 0;
-  }
-  const bool made_of_them = std::all_of(all.begin(), all.end(), [&](const auto& one) {
-    return (static_cast<uint64_t>(one.value) & ~single) == 0;
+  const bool known = std::all_of(all.begin(), all.end(), [&](const proto::Enumerator& one) {
+    return (value_of(one) & (value_of(one) - 1)) == 0 || is_whole(one);
   });
-  const auto singles = static_cast<size_t>(std::popcount(single));
-  if (!made_of_them || singles < 3 || 2 * singles <= named || highest <= named) return false;
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const auto& a, const auto& b) { return std::max(bits(a), 1) > std::max(bits(b), 1); });
+  if (!known || std::popcount(bits) < 3) return false;
+  std::stable_partition(all.begin(), all.end(), is_whole);
   return true;
 }
 
@@ -121,7 +114,7 @@ bool is_packed(const std::vector<Member>& members, uint64_t size) {
 
 bool is_integral(const proto::Type& type) {
   return type.kind == proto::Type::Kind::integer || type.kind == proto::Type::Kind::enumeration ||
-         type.kind == proto::Type::Kind::character;
+         type.kind == proto::Type::Kind::flags || type.kind == proto::Type::Kind::character;
 }
 
 }  // namespace
@@ -218,9 +211,12 @@ TypeRef TypeReader::enumeration(const Die& type) {
   const std::string name = given.empty() ? "enum" : given;
   // std::byte, and the integers of one's own that C++ makes like it.
   if (enumerators.empty()) return proto::with_name(integer, name);
-  return proto::with_name(set_of_bits(enumerators)
-                              ? proto::make_flags(std::move(integer), std::move(enumerators))
-                              : proto::make_enumeration(std::move(integer), std::move(enumerators)),
+  const bool is_set =
+      (is_signed && negative)
+          ? false
+          : set_of_bits(enumerators, size == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * size) - 1);
+  return proto::with_name(is_set ? proto::make_flags(std::move(integer), std::move(enumerators))
+                                 : proto::make_enumeration(std::move(integer), std::move(enumerators)),
                           name);
 }
 

@@ -94,10 +94,9 @@ void FilterReader::symbol_regex(Filter::Rule& rule) {
   size_t begin = at_ + 1;
   size_t both = text_.substr(0, end).find('@', begin);
   size_t symbol_end = both == kNone ? end : both;
-  rule.symbol = regex(begin, symbol_end);
+  rule.symbol = begin < symbol_end ? regex(begin, symbol_end) : Pattern::any();
   rule.demangled = wants_demangled(rule.symbol.text());
-  if (both != kNone && both + 1 == end) fail(both, "no library behind the '@'");
-  if (both != kNone) rule.library = regex(both + 1, end);
+  if (both != kNone && both + 1 < end) rule.library = regex(both + 1, end);
   at_ = end + 1;
 }
 

@@ -23,6 +23,14 @@ constexpr size_t kReasons = 20;
 
 using Found = std::shared_ptr<const proto::Prototype>;
 
+// What compilers make of a function is called `function.what.N`. g++ has types without a name in the names of
+// C++ functions as `._anon_N`.
+bool is_made_of_another(std::string_view name) {
+  for (size_t at = name.find('.'); at != std::string_view::npos; at = name.find('.', at + 1))
+    if (!name.substr(at).starts_with("._anon")) return true;
+  return false;
+}
+
 // The prototypes of one object by their functions' names, and what has none.
 class Collection {
  public:
@@ -30,8 +38,7 @@ class Collection {
 
   void take(const elf::Symbol& symbol) {
     const std::string name(symbol.name.substr(0, symbol.name.find('@')));
-    // What compilers make of a function is called `function.what.N`.
-    if (name.find('.') != std::string::npos) return leave_out(name, "a part or a clone that a compiler made");
+    if (is_made_of_another(name)) return leave_out(name, "a part or a clone that a compiler made");
     if (symbol.ifunc) return leave_out(name, "an IFUNC, whose implementations have names of their own");
     const dwarf::Answer answer = debug_.function_at(symbol.address);
     if (answer.prototype == nullptr) return leave_out(name, answer.reason);

@@ -58,6 +58,10 @@ static void files(void) {
   CALL(fcntl, file, F_SETFD, FD_CLOEXEC);  //= fcntl@SYS(3, F_SETFD, FD_CLOEXEC) = 0
   CALL(fcntl, file, F_GETFD);  //= fcntl@SYS(3, F_GETFD) = FD_CLOEXEC
   CALL(fcntl, file, F_SETLK, &lock);  //= fcntl@SYS(3, F_SETLK, { F_WRLCK, SEEK_SET, 1, 2, 0 }) = 0
+  struct flock free_here = {.l_type = F_WRLCK, .l_start = 8, .l_len = 2};
+  CALL(fcntl, file, F_GETLK, &free_here);  //= fcntl@SYS(3, F_GETLK, { F_WRLCK, SEEK_SET, 8, 2, 0 } -> { F_UNLCK, SEEK_SET, 8, 2, 0 }) = 0
+  CALL(fcntl, file, F_SETSIG, SIGUSR1);  //= fcntl@SYS(3, F_SETSIG, SIGUSR1) = 0
+  CALL(fcntl, file, F_GETSIG);  //= fcntl@SYS(3, F_GETSIG) = SIGUSR1
   CALL(fcntl, file, F_DUPFD_CLOEXEC, 10);  //= fcntl@SYS(3, F_DUPFD_CLOEXEC, 10) = 10
   CALL(close, 10);  //= close@SYS(10) = 0
   int available = 0;
@@ -157,6 +161,9 @@ static void processes(void) {
   CALL(prlimit64, 0, RLIMIT_CORE, &limit, &old);  //= prlimit64@SYS(0, RLIMIT_CORE, { 0, RLIM_INFINITY }, { {word}, {word} }) = {any}
   CALL(prctl, PR_SET_NAME, "named", 0, 0, 0);  //= prctl@SYS(PR_SET_NAME, "named") = 0
   CALL(prctl, PR_GET_NAME, text, 0, 0, 0);  //= prctl@SYS(PR_GET_NAME, "named") = 0
+  CALL(prctl, PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);  //= prctl@SYS(PR_SET_PDEATHSIG, SIGTERM) = 0
+  CALL(prctl, PR_GET_PDEATHSIG, &status, 0, 0, 0);  //= prctl@SYS(PR_GET_PDEATHSIG, SIGTERM) = 0
+  CALL(mq_unlink, "none");  //= mq_unlink@SYS("none") = -1 ENOENT (No such file or directory)
   CALL(prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);  //= prctl@SYS(PR_SET_DUMPABLE, 1) = 0
   CALL(uname, text - 0 ? (void*)&(char[390]){0} : NULL);  //= uname@SYS({ "Linux", {string}, {string}, {string}, "x86_64", {string} }) = 0
   CALL(getrandom, text, 4, 0);  //= getrandom@SYS({string}, 4, 0) = 4

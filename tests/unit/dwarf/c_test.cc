@@ -38,9 +38,18 @@ TEST_P(C, EnumeratorsKeepTheirValuesWhateverTheirForm) {
 TEST_P(C, EnumeratorsThatAreBitsAreASetOfThem) {
   const proto::TypeRef rights = object.parameter("grants", 0);
   EXPECT_EQ(rights->kind, proto::Type::Kind::flags);
-  EXPECT_EQ(rights->enumerators.front().name, "BOTH");  // of what is set the larger names come first
-  EXPECT_EQ(rights->enumerators.size(), 6u);
+  EXPECT_EQ(rights->enumerators.front().name, "ALL");  // of what is set the larger names come first
+  EXPECT_EQ(rights->enumerators.size(), 5u);
   EXPECT_EQ(object.parameter("grants", 1)->kind, proto::Type::Kind::enumeration);
+  EXPECT_EQ(object.parameter("grants", 2)->kind, proto::Type::Kind::enumeration);
+}
+
+TEST_P(C, BitFieldsMayBeSetsOfBits) {
+  const proto::TypeRef held = proto::resolve(object.parameter("grants", 3)->inner);
+  ASSERT_NE(held, nullptr);
+  ASSERT_EQ(held->members.size(), 3u);
+  EXPECT_EQ(held->members[1].name, "r");
+  EXPECT_EQ(held->members[1].bit_size, 4u);
 }
 
 TEST_P(C, OnlyPlainCharIsACharacter) {

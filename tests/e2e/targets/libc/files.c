@@ -46,7 +46,7 @@ static void contents(void) {
   dup2(fd, 9);                         //= dup2(3, 9) = 9
   dup3(fd, 8, O_CLOEXEC);              //= dup3(3, 8, O_CLOEXEC) = 8
   fcntl(fd, F_DUPFD, 20);              //= fcntl(3, F_DUPFD, 20) = 20
-  fcntl(8, F_GETFD, 0);                //= fcntl(8, F_GETFD) = 1
+  fcntl(8, F_GETFD, 0);                //= fcntl(8, F_GETFD) = FD_CLOEXEC
   isatty(fd);                          //= isatty(3) = false
   struct stat st;
   fstat(fd, &st);                      //= fstat(3, { 0100644, 4 }) = 0

@@ -17,7 +17,7 @@ static char buf[64];
 
 static void pairs(void) {
   int sv[2];
-  socketpair(AF_UNIX, SOCK_STREAM, 0, sv);  //= socketpair(AF_UNIX, SOCK_STREAM, IPPROTO_IP, [ 3, 4 ]) = 0
+  socketpair(AF_UNIX, SOCK_STREAM, 0, sv);  //= socketpair(AF_UNIX, SOCK_STREAM, 0, [ 3, 4 ]) = 0
   send(3, "ping", 4, MSG_NOSIGNAL);    //= send(3, "ping", 4, MSG_NOSIGNAL) = 4
   recv(4, buf, 16, MSG_PEEK);          //= recv(4, "ping", 16, MSG_PEEK) = 4
   struct pollfd wait = {4, POLLIN, 0};
@@ -45,12 +45,12 @@ static void pairs(void) {
 static void connections(void) {
   struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "s"}, from;
   socklen_t size = sizeof from;
-  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);  //= socket(AF_UNIX, SOCK_STREAM|SOCK_CLOEXEC, IPPROTO_IP) = 6
+  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);  //= socket(AF_UNIX, SOCK_STREAM|SOCK_CLOEXEC, 0) = 6
   int on = 1;
   setsockopt(listener, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);  //= setsockopt(6, SOL_SOCKET, SO_PASSCRED, 1, 4) = 0
   bind(listener, (struct sockaddr *)&name, sizeof name);  //= bind(6, { AF_UNIX, "s" }, 110) = 0
   listen(listener, 8);                 //= listen(6, 8) = 0
-  int client = socket(AF_UNIX, SOCK_STREAM, 0);  //= socket(AF_UNIX, SOCK_STREAM, IPPROTO_IP) = 7
+  int client = socket(AF_UNIX, SOCK_STREAM, 0);  //= socket(AF_UNIX, SOCK_STREAM, 0) = 7
   connect(client, (struct sockaddr *)&name, sizeof name);  //= connect(7, { AF_UNIX, "s" }, 110) = 0
   accept(listener, (struct sockaddr *)&from, &size);  //= accept(6, { AF_UNIX }, 110 -> 2) = 8
   accept4(client, NULL, NULL, SOCK_NONBLOCK);  //= accept4(7, nil, nil, SOCK_NONBLOCK) = -1 EINVAL (Invalid argument)

@@ -371,15 +371,15 @@ TEST_P(ErrnoLens, NamesTheErrorOfAFailureOnly) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Decode, ErrnoLens,
-    testing::Values(
-        ErrnoRow{"errno f()", kIntMinusOne, 2, "-1 ENOENT (No such file or directory)"},
-        ErrnoRow{"errno f()", 3, 2, "3", false}, ErrnoRow{"errno f()", kIntMinusOne, {}, "-1"},
-        ErrnoRow{"errno(addr) f()", 0, 12, "nil ENOMEM (Cannot allocate memory)"},
-        ErrnoRow{"errno(addr) f()", kMinusOne, 22, "-1 EINVAL (Invalid argument)"},
-        ErrnoRow{"errno(long) f()", kMinusOne, 99999, "-1 errno 99999"},
-        ErrnoRow{"errno(int) f()", kIntMinusOne, 0, "-1", false},
-        ErrnoRow{"errno(enum[long](ERR=-1, DFL=0)) f()", kMinusOne, 22, "ERR EINVAL (Invalid argument)"},
-        ErrnoRow{"errno(enum[long](ERR=-1, DFL=0)) f()", 0, 22, "DFL", false}));
+    testing::Values(ErrnoRow{"errno f()", kIntMinusOne, 2, "-1 ENOENT (No such file or directory)"},
+                    ErrnoRow{"errno f()", 3, 2, "3", false}, ErrnoRow{"errno f()", kIntMinusOne, {}, "-1"},
+                    ErrnoRow{"errno(addr) f()", 0, 12, "nil ENOMEM (Cannot allocate memory)"},
+                    ErrnoRow{"errno(addr) f()", kMinusOne, 22, "-1 EINVAL (Invalid argument)"},
+                    ErrnoRow{"errno(long) f()", kMinusOne, 99999, "-1 errno 99999"},
+                    ErrnoRow{"errno(int) f()", kIntMinusOne, 0, "-1", false},
+                    ErrnoRow{"errno(enum[long](ERR=-1, DFL=0)) f()", kMinusOne, 22,
+                             "ERR EINVAL (Invalid argument)"},
+                    ErrnoRow{"errno(enum[long](ERR=-1, DFL=0)) f()", 0, 22, "DFL", false}));
 
 TEST(CallDecoder, KnowsWhereDescriptorsAre) {
   auto has = [](const char* prototype) { return CallDecoder(prototype_of(prototype), {}).has_descriptors(); };

@@ -138,5 +138,11 @@ TEST_P(C, ThePrototypeNamesItsOrigin) {
   EXPECT_EQ(object.ask("greet").prototype->origin, "debug info of " + object.file->path() + " (types.c)");
 }
 
+TEST(LineNumbersOnly, FunctionsThatStandThereWithoutTheirParametersHaveNoPrototype) {
+  const Object lines("lines.so");
+  ASSERT_NE(lines.debug, nullptr);
+  EXPECT_EQ(lines.spelled("greet"), "[its debug information describes no parameters]");
+}
+
 }  // namespace
 }  // namespace rtrace::dwarf

@@ -26,6 +26,13 @@ TEST_P(Cxx, AClassShowsItsBasesAndMembersButNoStaticOnes) {
   EXPECT_EQ(item->members[1].type->size, 1u);
 }
 
+TEST_P(Cxx, APackIsItsParameters) {
+  std::vector<std::string> types;
+  for (size_t i = 0; i < 4; ++i)
+    types.push_back(proto::spell(*object.parameter("_ZN4shop4packIJlcEEEiiDpT_PKc", i)));
+  EXPECT_THAT(types, ElementsAre("int", "long", "char", "string"));
+}
+
 TEST_P(Cxx, ReferencesArePointers) {
   EXPECT_EQ(object.spelled("_ZN4shop12by_referenceERKNS_4ItemERPiOS0_"),
             "int by_reference(item=Item*, pointer=int**, moved=Item*)");

@@ -32,6 +32,7 @@ foreach(compiler IN LISTS compilers)
 endforeach()
 dwarf_fixture(compressed.so ${RTRACE_GCC} types.c -g -gz=zlib)
 dwarf_fixture(none.so ${RTRACE_GCC} types.c -g0)
+dwarf_fixture(lines.so ${RTRACE_GCC} types.c -g1)
 dwarf_fixture(type_units.so ${RTRACE_GCC} types.c -g -fdebug-types-section)
 
 foreach(part debug stripped)

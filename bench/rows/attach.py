@@ -11,6 +11,8 @@ from runner.row import AtMost, NotAvailable, Row, Side
 from . import tracers
 
 LLVM = "libLLVM-14.so.1"
+# Real-time priorities: the threads that watch come before the tracer, as they would with processors of their own.
+TARGET, TRACER = 2, 1
 UNUSED = ("-x", "getpgid@libc.so.6")
 
 
@@ -20,7 +22,7 @@ class Gaps(process.Held):
     def __init__(self, context):
         if not process.library_path(LLVM):
             raise NotAvailable("no " + LLVM)
-        super().__init__([context.target("gaps"), "4", LLVM], context.all_cores)
+        super().__init__(process.ahead_of_others([context.target("gaps"), "4", LLVM], TARGET), context.all_cores)
         self.expect("pid ")
         time.sleep(0.05)
         self.longest()
@@ -39,8 +41,8 @@ class Rtrace:
         started = time.monotonic()
         # pylint: disable=consider-using-with
         self.process = subprocess.Popen(
-            process.pinned([context.rtrace, "-q", "--ready-fd=%d" % theirs, "-o", context.output(), *options, "-p",
-                            str(pid)], context.all_cores),
+            process.pinned(process.ahead_of_others([context.rtrace, "-q", "--ready-fd=%d" % theirs, "-o", context.output(),
+                                                    *options, "-p", str(pid)], TRACER), context.all_cores),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[theirs],
             env=process.environment())
         os.close(theirs)
@@ -86,7 +88,8 @@ def ltrace(context):
     """It does not tell when it is ready: it is given half a second."""
     with Gaps(context) as gaps:
         tracer = subprocess.Popen(  # pylint: disable=consider-using-with
-            process.pinned(tracers.ltrace(context, "-L", *UNUSED, "-p", str(gaps.pid)), context.all_cores),
+            process.pinned(process.ahead_of_others(tracers.ltrace(context, "-L", *UNUSED, "-p", str(gaps.pid)), TRACER),
+                           context.all_cores),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=process.environment())
         time.sleep(0.5)
         interrupt(tracer)
@@ -95,7 +98,8 @@ def ltrace(context):
 
 def gdb(context):
     with Gaps(context) as gaps:
-        process.run([context.peer("gdb"), "-nx", "-batch", "-p", str(gaps.pid), "-ex", "detach"], context.all_cores)
+        process.run(process.ahead_of_others([context.peer("gdb"), "-nx", "-batch", "-p", str(gaps.pid), "-ex", "detach"],
+                                            TRACER), context.all_cores)
         return gaps.longest()
 
 
@@ -114,8 +118,9 @@ def rows():
             Side("untraced", untraced), Side("rtrace", rtrace(UNUSED, True)),
             Side("rtrace, the attach alone", rtrace(UNUSED, False)), Side("ltrace", ltrace), Side("gdb", gdb)),
             (AtMost("rtrace", 0.3),), base="untraced",
-            note="The threads sleep for 50 us between two looks at the clock: so long a pause is no pause. Where `untraced` "
-                 "is far above that, the machine is not quiet and the figures are its scheduler's."),
+            note="The threads sleep for 50 us between two looks at the clock: so long a pause is no pause. Threads and "
+                 "tracers have real-time priorities where that is permitted. Where `untraced` is far above those 50 us all the "
+                 "same, the machine is not quiet and the figures are its scheduler's."),
         Row("attach-ready", "from the start of rtrace until all is armed in a process that runs", "ms", (
             Side("one probe", arming(UNUSED)), Side("35 000 probes in libLLVM", arming(("-x", "@" + LLVM)))),
             base="one probe", rounds=2),

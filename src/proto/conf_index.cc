@@ -82,11 +82,17 @@ std::optional<ConfItem> item_of(std::string_view line, unsigned number) {
   return ConfItem{Kind::prototype, name, line, number};
 }
 
-// Each line in which the word stands, once, with its number from 1.
+// The number, from 1, of the line that begins at `begin`. Few are asked for, in texts of thousands.
+unsigned line_number(std::string_view text, size_t begin) {
+  unsigned number = 1;
+  text = text.substr(0, begin);
+  for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1)) ++number;
+  return number;
+}
+
+// Each line in which the word stands, once, with where it begins.
 template <typename Use>
 void for_lines_with(std::string_view text, std::string_view word, Use use) {
-  unsigned number = 1;
-  size_t counted = 0;  // lines that end before it are in `number`
   for (size_t at = text.find(word); at != std::string_view::npos && !word.empty();) {
     const size_t behind = at + word.size();
     const bool whole =
@@ -96,9 +102,7 @@ void for_lines_with(std::string_view text, std::string_view word, Use use) {
       const size_t before = text.rfind('\n', at);
       const size_t begin = before == std::string_view::npos ? 0 : before + 1;
       next = std::min(text.find('\n', at), text.size());
-      number += static_cast<unsigned>(std::count(text.begin() + counted, text.begin() + begin, '\n'));
-      counted = begin;
-      use(text.substr(begin, next - begin), number);
+      use(text.substr(begin, next - begin), begin);
     }
     at = text.find(word, next);
   }
@@ -107,17 +111,17 @@ void for_lines_with(std::string_view text, std::string_view word, Use use) {
 }  // namespace
 
 ConfIndex::ConfIndex(std::string_view text) : text_(text) {
-  for_lines_with(text_, "import", [&](std::string_view line, unsigned number) {
-    if (const auto item = item_of(line, number); item && item->kind == Kind::import)
-      imports_.push_back(&found_.emplace_back(*item));
+  for_lines_with(text_, "import", [&](std::string_view line, size_t begin) {
+    if (const auto item = item_of(line, 0); item && item->kind == Kind::import)
+      imports_.push_back(&found_.emplace_back(*item_of(line, line_number(text_, begin))));
   });
 }
 
 std::vector<const ConfItem*> ConfIndex::search(Kind kind, std::string_view name) {
   std::vector<const ConfItem*> found;
-  for_lines_with(text_, name, [&](std::string_view line, unsigned number) {
-    if (const auto item = item_of(line, number); item && item->kind == kind && item->name == name)
-      found.push_back(&found_.emplace_back(*item));
+  for_lines_with(text_, name, [&](std::string_view line, size_t begin) {
+    if (const auto item = item_of(line, 0); item && item->kind == kind && item->name == name)
+      found.push_back(&found_.emplace_back(*item_of(line, line_number(text_, begin))));
   });
   return found;
 }

@@ -12,9 +12,7 @@ function(rtrace_module name)
   else()
     target_precompile_headers(rtrace_${name} REUSE_FROM rtrace_base)
   endif()
-  # These builds are for the tests alone: several files as one take a third of the time. The other presets compile each
-  # by itself.
-  if(RTRACE_SANITIZE OR RTRACE_FUZZ)
+  if(RTRACE_UNITY)
     set_target_properties(rtrace_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
   endif()
   foreach(module IN LISTS ARG_MODULES)

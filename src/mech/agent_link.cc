@@ -59,11 +59,11 @@ std::string AgentLink::begin(const Foothold::Means& means, Foothold& foothold, c
   setting_ = setting;
   if (memory_is_counted_ahead()) return "memory is not overcommitted here (vm.overcommit_memory)";
   tracee::RemoteCall remote(means.stopped, means.memory, foothold.gadget(), foothold.frame_area());
-  std::string failure = map_control(remote);
+  std::string failure = map_control(remote, means);
   // The mapping's name: the magic word at the blob's beginning.
   const VirtAddr name = foothold.code_ranges().front().begin;
-  if (failure.empty()) failure = map_shared(remote, means.memory.pid(), name);
-  if (failure.empty()) failure = fill(means.memory, means.ledger.session());
+  if (failure.empty()) failure = map_shared(remote, means, name);
+  if (failure.empty()) failure = fill(means.memory);
   if (failure.empty() && !foothold.adopt_recorder(means.memory, control_, shared_))
     failure = "the new pages cannot be written (/proc/PID/mem)";
   // Last of all: from here on wrappers record.
@@ -74,35 +74,55 @@ std::string AgentLink::begin(const Foothold::Means& means, Foothold& foothold, c
   return failure;
 }
 
-std::string AgentLink::map_control(tracee::RemoteCall& remote) {
+// At once after each mapping was made: whoever comes after our death finds it by this.
+bool AgentLink::write_head(const Foothold::Means& means) const {
+  const agent::ControlLayout layout = agent::control_layout(setting_.size.functions);
+  agent::ControlHead head{};
+  head.mapping = header_of(agent::kControlMapping, layout.size, means.ledger.session());
+  head.notes = control_.begin.value + layout.notes;
+  head.notes_count = setting_.size.functions;
+  head.shared = shared_.begin.value;
+  head.shared_size = shared_.size();
+  return put(means.memory, control_.begin, head);
+}
+
+std::string AgentLink::map_control(tracee::RemoteCall& remote, const Foothold::Means& means) {
   const uint64_t size = agent::control_layout(setting_.size.functions).size;
   auto answer = remote.call(SYS_mmap, {0, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, ~uint64_t{0}, 0});
   if (is_error(answer)) return failed("mmap", answer);
   const VirtAddr at{static_cast<uint64_t>(*answer)};
   control_ = {at, at + size};
+  if (!write_head(means)) return "the new pages cannot be written (/proc/PID/mem)";
   answer = remote.call(SYS_madvise,
                        {at.value + agent::kControlOffset, arch::kPageSize, uint64_t{MADV_WIPEONFORK}});
   return is_error(answer) ? failed("madvise", answer) : std::string();
 }
 
-std::string AgentLink::map_shared(tracee::RemoteCall& remote, pid_t pid, VirtAddr name) {
+std::string AgentLink::map_shared(tracee::RemoteCall& remote, const Foothold::Means& means, VirtAddr name) {
   constexpr uint64_t kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   auto fd = remote.call(SYS_memfd_create, {name.value, kFlags | kNoExecSeal});
   if (fd && *fd == -EINVAL) fd = remote.call(SYS_memfd_create, {name.value, kFlags});
   if (is_error(fd)) return failed("memfd_create", fd);
-  const UniqueFd ours(open(fmt::format("/proc/{}/fd/{}", pid, *fd).c_str(), O_RDWR | O_CLOEXEC));
-  const std::string failure = ours ? view(ours.get()) : std::string("its memfd cannot be opened");
-  std::optional<int64_t> mapped;
+  const UniqueFd ours(
+      open(fmt::format("/proc/{}/fd/{}", means.memory.pid(), *fd).c_str(), O_RDWR | O_CLOEXEC));
   const uint64_t size = setting_.size.layout().size;
+  const std::string failure = ours ? view(ours.get()) : std::string("its memfd cannot be opened");
+  if (failure.empty())
+    reinterpret_cast<agent::SharedHeader*>(view_ + arch::kPageSize)->mapping =
+        header_of(agent::kSharedMapping, size, means.ledger.session());
+  std::optional<int64_t> mapped;
   if (failure.empty())
     mapped = remote.call(SYS_mmap, {0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                                     static_cast<uint64_t>(*fd), 0});
+  if (!is_error(mapped)) {
+    const VirtAddr at{static_cast<uint64_t>(*mapped)};
+    shared_ = {at, at + size};
+  }
+  const bool written = write_head(means);
   (void)remote.call(SYS_close, {static_cast<uint64_t>(*fd)});
   if (!failure.empty()) return failure;
   if (is_error(mapped)) return failed("mmap", mapped);
-  const VirtAddr at{static_cast<uint64_t>(*mapped)};
-  shared_ = {at, at + size};
-  return {};
+  return written ? std::string() : "the new pages cannot be written (/proc/PID/mem)";
 }
 
 // Its size is sealed: a file that somebody cut off would kill us at the next look.
@@ -124,29 +144,20 @@ std::string AgentLink::view(int fd) {
   return {};
 }
 
-std::string AgentLink::fill(const tracee::ProcessMemory& memory, uint64_t session) {
+std::string AgentLink::fill(const tracee::ProcessMemory& memory) {
   records_.emplace(std::span(view_ + arch::kPageSize, view_size_ - arch::kPageSize), setting_.size);
   agent::SharedHeader& shared = records_->header();
-  shared.mapping = header_of(agent::kSharedMapping, shared_.size(), session);
   auto* node = new (view_ + arch::kPageSize - 64) OwnerList::Node;
   std::atomic_ref<uint32_t>(shared.owner).store(static_cast<uint32_t>(gettid()));
   owned_ = owners_.add(*node);
   if (!owned_) return fmt::format("more than {} processes are traced so", OwnerList::kMost);
-  const agent::ControlLayout layout = agent::control_layout(setting_.size.functions);
-  agent::ControlHead head{};
-  head.mapping = header_of(agent::kControlMapping, layout.size, session);
-  head.notes = control_.begin.value + layout.notes;
-  head.notes_count = setting_.size.functions;
-  head.shared = shared_.begin.value;
-  head.shared_size = shared_.size();
   agent::Control control = records_->control(shared_.begin, control_.begin + agent::kPlansOffset);
   control.mode = agent::Mode::off;
   control.on_full = setting_.on_full;
   control.nanoseconds_per_tick = setting_.nanoseconds_per_tick;
   control.share_inside = setting_.share_inside;
   control.share_outside = setting_.share_outside;
-  const bool written =
-      put(memory, control_.begin, head) && put(memory, control_.begin + agent::kControlOffset, control);
+  const bool written = put(memory, control_.begin + agent::kControlOffset, control);
   RTRACE_LOG(mech, 1, "recorder of {}: control at {}, shared at {}, {} MiB", memory.pid(), control_.begin,
              shared_.begin, shared_.size() >> 20);
   return written ? std::string() : "the new pages cannot be written (/proc/PID/mem)";

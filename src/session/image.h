@@ -43,9 +43,10 @@ class NeedStopped {
  public:
   using One = std::function<std::optional<pid_t>()>;
   using All = std::function<std::optional<std::vector<pid_t>>()>;
-  template <typename Callable>
-  requires std::is_invocable_r_v<std::optional<pid_t>, Callable&> NeedStopped(Callable one, All all = nullptr)
-      : one_(std::move(one)), all_(std::move(all)) {}
+  template <typename Callable,
+            typename = std::enable_if_t<std::is_invocable_r_v<std::optional<pid_t>, Callable&>>>
+  // NOLINTNEXTLINE(google-explicit-constructor): a lambda serves wherever one is asked for
+  NeedStopped(Callable one, All all = nullptr) : one_(std::move(one)), all_(std::move(all)) {}
 
   // One, in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt where none
   // can be had now.

@@ -238,6 +238,35 @@ class UnderLoad(unittest.TestCase):
             self.load.moves_on()
         self.end()
 
+    def die_at(self, moment, both):
+        """Attaches, and has rtrace die at that moment, or be ended where it does not come to it."""
+        os.environ["RTRACE_DIE_AT"] = moment + (":both" if both else "")
+        try:
+            rtrace = subprocess.Popen([harness.RTRACE, "-o", "/dev/null"] + COUNTING + LEAVES + ["-p", str(self.load.pid)],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=harness.environment())
+        finally:
+            del os.environ["RTRACE_DIE_AT"]
+        harness.wait_until(lambda: rtrace.poll() is not None or wrapped(self.load.pid) == 2, "it dies or traces")
+        if rtrace.poll() is None:
+            self.load.moves_on()
+            rtrace.send_signal(signal.SIGINT)
+        return rtrace.communicate(timeout=harness.PATIENCE)[1].decode(errors="replace")
+
+    def test_it_survives_a_death_at_any_moment(self):
+        moments = ["stop-all:1", "detach:1", "waiting:1", "waiting:9", "stop-peeked:2", "registers-written:1"]
+        moments += ["remote-call:%d" % n for n in range(1, 13)] + ["byte-write:%d" % n for n in range(1, 13, 2)]
+        for moment in moments:
+            for both in (False, True):
+                said = self.die_at(moment, both)
+                with self.subTest(moment=moment, both=both):
+                    self.load.moves_on()
+                    if both:
+                        subprocess.run([harness.RTRACE, "--repair", "-p", str(self.load.pid)], capture_output=True,
+                                       timeout=harness.PATIENCE, check=True)
+                    harness.wait_until(self.load.is_clean, "nothing is left: " + said, 20)
+                    self.load.moves_on()
+        self.end()
+
     def test_the_next_tracer_clears_away_what_a_dead_one_has_left(self):
         self.kill("front", "engine")
         attached = self.attach()

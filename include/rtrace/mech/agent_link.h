@@ -46,10 +46,11 @@ class AgentLink {
   bool set_mode(const tracee::ProcessMemory& memory, agent::Mode mode) const;
 
  private:
-  std::string map_control(tracee::RemoteCall& remote);
-  std::string map_shared(tracee::RemoteCall& remote, pid_t pid, VirtAddr name);
+  bool write_head(const Foothold::Means& means) const;
+  std::string map_control(tracee::RemoteCall& remote, const Foothold::Means& means);
+  std::string map_shared(tracee::RemoteCall& remote, const Foothold::Means& means, VirtAddr name);
   std::string view(int fd);
-  std::string fill(const tracee::ProcessMemory& memory, uint64_t session);
+  std::string fill(const tracee::ProcessMemory& memory);
 
   OwnerList& owners_;
   Setting setting_;

@@ -319,6 +319,7 @@ void Engine::on(Task& task, tracee::Interrupted) {
 }
 
 void Engine::on(Task& task, tracee::OtherEvent) {
+  if (owners_) vfork_ended(task);
   go_on(task, 0);
 }
 

@@ -118,7 +118,8 @@ class Engine {
   void begin_record_of(Task& thread) const;
   void end_record_of(const Task& thread) const;
   void account_for_hold(const Task& task, uint64_t nanoseconds) const;
-  void lend_thread_pointer(const Task& parent, Process& child) const;
+  void lend_thread_pointer(Task& parent, Process& child, tracee::NewTask::Kind kind) const;
+  void vfork_ended(const Task& parent) const;
   void take_thread_pointer_back(const Process& child) const;
   void hand_on_counts(const Process& process, const Task* by);
 

@@ -174,6 +174,7 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     birth.parent = task.id.tid;
     birth.kind = stop.kind;
     birth.shares_memory = *shares;
+    if (owners_ && stop.kind == tracee::NewTask::Kind::vfork) (void)tracee::stop_at_vfork_end(task.id.tid);
     // When the child comes to its first stop the parent may have returned from what it is in now.
     const bool followed = options_.follow && !task.process->silent;
     if (followed && !*shares) birth.open = task;
@@ -225,7 +226,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   process.image = shares_memory || image == nullptr ? image : image->clone_for(child);
   Task& task = add_task(child, process);
   task.trap_blocked = parent.trap_blocked;
-  if (shares_memory) lend_thread_pointer(parent, process);
+  if (shares_memory) lend_thread_pointer(parent, process, birth.kind);
   if (followed && !shares_memory) {
     static_cast<LiveCalls&>(task) = std::move(birth.open);
     task.clock.resumed(monotonic_now());

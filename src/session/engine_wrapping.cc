@@ -205,15 +205,24 @@ void Engine::account_for_hold(const Task& task, uint64_t nanoseconds) const {
   trampolines->records().held(task.thread_pointer, static_cast<uint64_t>(ticks));
 }
 
-// A child that runs in its parent's memory has its thread pointer too: its calls are not the parent's.
-void Engine::lend_thread_pointer(const Task& parent, Process& child) const {
+// A child that runs in its parent's memory has its thread pointer too: its calls are not the parent's. Of a
+// vfork the parent tells the end itself; it runs on before we see its child's exec.
+void Engine::lend_thread_pointer(Task& parent, Process& child, tracee::NewTask::Kind kind) const {
   if (!owners_ || child.image == nullptr) return;
   const auto regs = tracee::registers(child.pid);
   if (!regs || regs->raw.fs_base == 0) return;
-  child.borrowed_thread_pointer = regs->raw.fs_base;
+  if (kind == tracee::NewTask::Kind::vfork)
+    parent.thread_pointer = regs->raw.fs_base;
+  else
+    child.borrowed_thread_pointer = regs->raw.fs_base;
   const mech::Trampolines* trampolines = child.image->trampolines();
   if (trampolines != nullptr && trampolines->begun()) trampolines->records().mute(regs->raw.fs_base);
-  RTRACE_LOG(session, 2, "{} runs with the thread pointer of {}", child.pid, parent.id.tid);
+}
+
+void Engine::vfork_ended(const Task& parent) const {
+  if (parent.thread_pointer == 0 || parent.process->image == nullptr) return;
+  const mech::Trampolines* trampolines = parent.process->image->trampolines();
+  if (trampolines != nullptr && trampolines->begun()) trampolines->records().unmute(parent.thread_pointer);
 }
 
 void Engine::take_thread_pointer_back(const Process& child) const {

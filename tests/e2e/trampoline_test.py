@@ -174,6 +174,36 @@ class Counting(unittest.TestCase):
                 os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
 
 
+class AsByBreakpoints(unittest.TestCase):
+    """Programs that check each function of the C library: same results, same counts, same errors."""
+    PATTERNS = ("str*", "mem*", "wcs*", "wmem*", "is*", "to*", "a[bt]*", "l[adl]*", "malloc", "calloc", "realloc", "free",
+                "*printf", "pthread_mutex*", "pthread_attr*", "pthread_rwlock*", "pthread_spin*", "pthread_key*", "m[bu]*",
+                "sem_*", "getp*", "getenv", "set*", "*stat", "access", "dup*", "pipe*", "sock*", "inet_*", "sig*", "gmtime*",
+                "difftime", "clock_get*")
+    PROGRAMS = {"files": 20, "numbers": 30, "sockets": 15, "streams": 15, "strings": 40, "threads": 30, "times": 20,
+                "wide": 40}
+
+    def test_of_each_program(self):
+        filters = [word for pattern in self.PATTERNS for word in ("-x", pattern + "@libc.so.*")]
+        for name, fewest in self.PROGRAMS.items():
+            command = [harness.target("libc_" + name)]
+            rows, results = [], []
+            for mechanism in ("breakpoint", "trampoline"):
+                with tempfile.TemporaryDirectory() as folder:
+                    results.append(harness.run(["-c", "--explain", "--mechanism=" + mechanism] + filters + command,
+                                               cwd=folder))
+                table = harness.Summary(results[-1].trace)
+                rows.append({key: (row["calls"], row["errors"]) for key, row in table.rows.items()})
+            with self.subTest(program=name):
+                self.assertEqual(results[0].status, results[1].status, results[1])
+                self.assertEqual(results[0].stdout, results[1].stdout)
+                self.assertEqual(rows[0], rows[1])
+                called = {key for key in rows[1]
+                          if "rtrace: %s at " % key in results[1].stderr and
+                          re.search(r"^rtrace: %s at \S+: trampoline;" % re.escape(key), results[1].stderr, re.M)}
+                self.assertGreaterEqual(len(called), fewest, sorted(called))
+
+
 class UnderLoad(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

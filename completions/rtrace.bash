@@ -6,7 +6,7 @@ _rtrace() {
 
   # Behind the first word that is no option stands the command with its own arguments.
   local takes_value='-A -a -D -e -F -l -n -o -p -s -u -x --align --array-limit --attach --calls --color --config --cpu
-    --debug --entry --hist --indent --library --max-line --on-full --output --ready-fd --slower --sort
+    --debug --entry --hist --indent --library --max-line --mechanism --on-full --output --ready-fd --slower --sort
     --string-limit --time --user --where'
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
@@ -64,6 +64,10 @@ _rtrace() {
       mapfile -t COMPREPLY < <(compgen -W 'follow any' -- "$current")
       return
       ;;
+    --mechanism)
+      mapfile -t COMPREPLY < <(compgen -W 'auto breakpoint trampoline' -- "$current")
+      return
+      ;;
     --on-full)
       mapfile -t COMPREPLY < <(compgen -W 'block drop' -- "$current")
       return
@@ -105,6 +109,7 @@ _rtrace() {
       --library=
       --ltrace-compat
       --max-line=
+      --mechanism=
       --no-plt
       --no-signals
       --on-full=

@@ -9,9 +9,6 @@
 namespace rtrace::agent {
 namespace {
 
-// A chain is not longer: the tracer makes four times as many slots as there may be threads.
-constexpr uint64_t kLongestChain = 64;
-
 struct Place {
   Slot* found = nullptr;
   Slot* vacant = nullptr;

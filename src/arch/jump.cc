@@ -18,6 +18,13 @@ std::optional<std::array<std::byte, kNearJump>> encode_jmp(VirtAddr from, VirtAd
   return code;
 }
 
+std::optional<VirtAddr> near_jump_target(std::span<const std::byte> bytes, VirtAddr from) {
+  if (bytes.size() < kNearJump || bytes[0] != std::byte{0xe9}) return std::nullopt;
+  int32_t displacement = 0;
+  std::memcpy(&displacement, bytes.data() + 1, sizeof displacement);
+  return VirtAddr{from.value + kNearJump + static_cast<uint64_t>(int64_t{displacement})};
+}
+
 std::array<std::byte, kFarJump> encode_far_jmp(VirtAddr to) {
   std::array<std::byte, kFarJump> code{std::byte{0xff}, std::byte{0x25}};
   std::memcpy(code.data() + kFarJump - sizeof to.value, &to.value, sizeof to.value);

@@ -54,23 +54,26 @@ std::string AddressSpace::unmap_copies_of(const tracee::ProcessMemory& child, pi
   return foothold_.leave({child, ledger_, stopped, slack});
 }
 
-// The instruction's own bytes: where a site stands inside what was read, what it displaced.
-static std::vector<std::byte> original_code(
-    const tracee::ProcessMemory& memory,
-    const std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>>& sites, VirtAddr address) {
-  std::vector<std::byte> code(arch::kMaxInsn);
-  size_t got = memory.read(address, code);
-  if (got == 0) got = memory.read_forced(address, code);
+std::vector<std::byte> AddressSpace::own_code(VirtAddr address, size_t size) const {
+  std::vector<std::byte> code(size);
+  size_t got = memory_.read(address, code);
+  if (got == 0) got = memory_.read_forced(address, code);
   code.resize(got);
   for (size_t i = 0; i < got; ++i)
-    if (auto site = sites.find(address + i); site != sites.end()) code[i] = site->second->saved;
+    if (auto site = sites_.find(address + i); site != sites_.end()) code[i] = site->second->saved;
   return code;
+}
+
+bool AddressSpace::has_others_in(Range range, VirtAddr entry) const {
+  for (VirtAddr at = range.begin; at < range.end; at = at + 1)
+    if (at != entry && sites_.contains(at)) return true;
+  return false;
 }
 
 InstallAnswer AddressSpace::install(VirtAddr address, std::span<const std::byte> expected) {
   if (BreakpointSite* site = find(address)) return Installed{site};
   removed_.erase(address);
-  const auto code = original_code(memory_, sites_, address);
+  const auto code = own_code(address, arch::kMaxInsn);
   if (code.empty()) return Declined{"its memory cannot be read"};
   if (code[0] == kInt3) return Declined{"an int3 that is not ours stands there"};
   const auto insn = arch::decode(code, address);
@@ -164,14 +167,29 @@ std::vector<VirtAddr> AddressSpace::forget(Range range) {
     const BreakpointSite& site = *entry.second;
     if (!range.contains(site.address)) return false;
     if (holds_int3(memory_, site.address)) standing.push_back(site.address);
-    for (uint64_t offset = 0; offset < site.copy_size; offset += CodeArena::kAlignment)
-      copies_.erase(site.copy + offset);
-    if (site.copy) foothold_.release(site.copy, site.copy_size);
+    forget_copy(site);
     foothold_.remove_site(memory_, site.address);
     ledger_.withdraw(site.patch);
     return true;
   });
   return standing;
+}
+
+void AddressSpace::forget_copy(const BreakpointSite& site) {
+  for (uint64_t offset = 0; offset < site.copy_size; offset += CodeArena::kAlignment)
+    copies_.erase(site.copy + offset);
+  if (site.copy) foothold_.release(site.copy, site.copy_size);
+}
+
+void AddressSpace::give_up(VirtAddr address) {
+  auto found = sites_.find(address);
+  if (found == sites_.end()) return;
+  const BreakpointSite& site = *found->second;
+  if (holds_int3(memory_, address)) take_out(address, site.saved);
+  forget_copy(site);
+  foothold_.remove_site(memory_, address);
+  ledger_.withdraw(site.patch);
+  sites_.erase(found);
 }
 
 void AddressSpace::take_out(VirtAddr address, std::byte own) {

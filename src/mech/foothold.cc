@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "borrowed_gadget.h"
+#include "rtrace/agent/recorder.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/arch/relocate.h"
 #include "rtrace/base/error.h"
@@ -70,17 +71,40 @@ std::string Foothold::make_room(const Means& means, Range near, size_t sites,
   // More than was asked for: return sites come with the first calls.
   const uint64_t bytes = (sites + 64) * arch::kMaxOutOfLine;
   const uint64_t wanted = sites * arch::kMaxOutOfLine;
-  if (arena_.room_near(near.begin) < wanted || arena_.room_near(near.end) < wanted) {
-    const uint64_t head = exists() ? kBehindHeader : agent::kBlobRoom + kFrameArea;
-    const uint64_t size = round_up(std::max(bytes + head, kSmallestChunk), arch::kPageSize);
-    const uint64_t slots = exists() ? 0 : slots_for(sites + 64);
-    const auto gap = arch::find_gap(taken_ranges(maps), near, size + (slots > 0 ? table_size(slots) : 0));
-    if (!gap) return fmt::format("no free {} KiB within 2 GiB of it", size >> 10);
-    const std::string failure =
-        exists() ? map_chunk(means, *gap) : begin_blob(means, *gap, gap->begin + size, slots);
-    if (!failure.empty()) return failure;
-  }
+  if (arena_.room_near(near.begin) < wanted || arena_.room_near(near.end) < wanted)
+    if (std::string failure = make_chunk(means, near, bytes, sites, maps); !failure.empty()) return failure;
   return table_has_room(sites) ? std::string() : map_table(means, sites + 64);
+}
+
+std::string Foothold::make_code_room(const Means& means, Range near, uint64_t bytes,
+                                     const std::vector<tracee::MapsEntry>& maps) {
+  const bool room = arena_.room_near(near.begin) >= bytes && arena_.room_near(near.end) >= bytes;
+  return exists() && room ? std::string() : make_chunk(means, near, bytes, 0, maps);
+}
+
+// The first brings a table with room for so many sites and some more.
+std::string Foothold::make_chunk(const Means& means, Range near, uint64_t bytes, size_t sites,
+                                 const std::vector<tracee::MapsEntry>& maps) {
+  const uint64_t head = exists() ? kBehindHeader : agent::kBlobRoom + kFrameArea;
+  const uint64_t size = round_up(std::max(bytes + head, kSmallestChunk), arch::kPageSize);
+  const uint64_t slots = exists() ? 0 : slots_for(sites + 64);
+  const auto gap = arch::find_gap(taken_ranges(maps), near, size + (slots > 0 ? table_size(slots) : 0));
+  if (!gap) return fmt::format("no free {} KiB within 2 GiB of it", size >> 10);
+  return exists() ? map_chunk(means, *gap) : begin_blob(means, *gap, gap->begin + size, slots);
+}
+
+std::optional<VirtAddr> Foothold::begins_anew_at(VirtAddr pc) const {
+  for (const agent::Blob::Restartable& append : offsets().appends)
+    if (exists() && pc > blob_ + append.begin && pc < blob_ + append.end) return blob_ + append.begin;
+  return std::nullopt;
+}
+
+bool Foothold::adopt_recorder(const tracee::ProcessMemory& memory, Range control_mapping,
+                              Range shared_mapping) {
+  control_ = control_mapping;
+  shared_ = shared_mapping;
+  const uint64_t control = control_mapping.begin.value + agent::kControlOffset;
+  return write_value(memory, blob_ + offsetof(agent::Blob, control), control) == 0;
 }
 
 std::string Foothold::map_chunk(const Means& means, Range chunk) {
@@ -233,6 +257,8 @@ std::string Foothold::leave(const Means& means) const {
     before->end = table_.end;
   else
     ranges.push_back(table_);
+  for (Range other : {control_, shared_})
+    if (other.begin) ranges.push_back(other);
   for (Range range : ranges) {
     const auto answer = remote.call(SYS_munmap, {range.begin.value, range.size()});
     if (!answer || *answer != 0) return "the thread could not make the system call";

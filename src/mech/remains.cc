@@ -10,6 +10,8 @@
 #include <map>
 #include <set>
 
+#include "rtrace/agent/recorder.h"
+#include "rtrace/arch/jump.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/unique_fd.h"
@@ -49,6 +51,21 @@ std::optional<agent::Blob> our_blob(const Memory& memory, VirtAddr at, uint64_t 
   return offsets && frame ? std::optional(head) : std::nullopt;
 }
 
+// A recorder's, and what it leads to. Which notes are true is not asked here: read_notes().
+void look_at_control(const Memory& memory, Range control, Remains& remains) {
+  const auto head = memory.read_value<agent::ControlHead>(control.begin);
+  if (!head || head->shared_size % arch::kPageSize != 0) return;
+  const VirtAddr shared{head->shared};
+  const auto header = memory.read_value<agent::MappingHeader>(shared);
+  Remains::Recorder recorder{control.begin, {}};
+  if (header && is_header(*header) && header->kind == agent::kSharedMapping &&
+      header->session == head->mapping.session && header->size == head->shared_size) {
+    recorder.shared = {shared, shared + header->size};
+    remains.pages.push_back({recorder.shared, header->session, header->kind});
+  }
+  remains.recorders.push_back(recorder);
+}
+
 // The kernel joins mappings that touch: headers may stand at any page.
 void look_into(const Memory& memory, Range range, Remains& remains) {
   uint64_t looked = 0;
@@ -59,6 +76,7 @@ void look_into(const Memory& memory, Range range, Remains& remains) {
       continue;
     }
     remains.pages.push_back({{at, at + header->size}, header->session, header->kind});
+    if (header->kind == agent::kControlMapping) look_at_control(memory, {at, at + header->size}, remains);
     if (header->kind == agent::kBlobMapping)
       if (const auto head = our_blob(memory, at, header->size)) remains.blobs.push_back({at, *head});
     at = at + header->size;
@@ -73,6 +91,33 @@ bool is_own_code(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
 bool is_own_data(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
   const auto* mapping = tracee::find_mapping(maps, address);
   return mapping != nullptr && mapping->writable && mapping->file_backed() && !mapping->shared;
+}
+
+bool is_ours(const Remains& remains, VirtAddr address) {
+  return std::any_of(remains.pages.begin(), remains.pages.end(),
+                     [&](const auto& page) { return page.range.contains(address); });
+}
+
+// Jumps that lead to a wrapper.
+void read_notes(const Memory& memory, const std::vector<tracee::MapsEntry>& maps, VirtAddr control,
+                Remains& remains) {
+  const auto head = memory.read_value<agent::ControlHead>(control);
+  if (!head || !is_header(head->mapping) || head->notes < control.value ||
+      head->notes_count > head->mapping.size / sizeof(agent::EntryNote) ||
+      head->notes - control.value > head->mapping.size - head->notes_count * sizeof(agent::EntryNote))
+    return;
+  std::vector<agent::EntryNote> notes(head->notes_count);
+  const size_t got = memory.read(VirtAddr{head->notes}, std::as_writable_bytes(std::span(notes)));
+  notes.resize(got / sizeof(agent::EntryNote));
+  for (const agent::EntryNote& note : notes) {
+    const VirtAddr at{note.address};
+    if (note.address == 0 || !is_own_code(maps, at)) continue;
+    const auto target = arch::near_jump_target(std::as_bytes(std::span(note.written)), at);
+    if (!target || !is_ours(remains, *target)) continue;
+    const auto original = std::as_bytes(std::span(note.original)),
+               written = std::as_bytes(std::span(note.written));
+    remains.bytes.push_back({at, {original.begin(), original.end()}, {written.begin(), written.end()}});
+  }
 }
 
 void read_table(const Memory& memory, const std::vector<tracee::MapsEntry>& maps, VirtAddr table,
@@ -157,11 +202,19 @@ void compare_mapping(pid_t pid, const Memory& memory, const tracee::MapsEntry& e
 
 }  // namespace
 
+// A mapping of ours may be several of the kernel's: one page of a recorder's control has advice of its own.
 Remains find_pages(const Memory& memory, const std::vector<tracee::MapsEntry>& maps) {
+  std::vector<Range> ranges;
+  for (const auto& entry : maps) {
+    if (entry.file_backed() || !entry.path.empty() || !entry.readable || entry.writable || entry.shared)
+      continue;
+    if (!ranges.empty() && ranges.back().end == entry.range.begin)
+      ranges.back().end = entry.range.end;
+    else
+      ranges.push_back(entry.range);
+  }
   Remains remains;
-  for (const auto& entry : maps)
-    if (!entry.file_backed() && entry.path.empty() && entry.readable && !entry.writable && !entry.shared)
-      look_into(memory, entry.range, remains);
+  for (Range range : ranges) look_into(memory, range, remains);
   return remains;
 }
 
@@ -171,6 +224,7 @@ Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>&
   for (const auto& blob : remains.blobs)
     if (blob.head.table != 0 && tables.size() < kMostTables && tables.insert(blob.head.table).second)
       read_table(memory, maps, VirtAddr{blob.head.table}, remains);
+  for (const auto& recorder : remains.recorders) read_notes(memory, maps, recorder.control, remains);
   return remains;
 }
 

@@ -14,12 +14,14 @@
 
 #include "borrowed_gadget.h"
 #include "halted.h"
+#include "left_wrappers.h"
 #include "rtrace/arch/insn.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/mech/bridge.h"
 #include "rtrace/mech/semaphores.h"
+#include "rtrace/mech/trampolines.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::mech {
@@ -64,7 +66,8 @@ class Repair {
   void give_masks_back() const;
   void note_masks_found() const;
   static void note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t tid, uint64_t own_mask);
-  size_t put_back(bool only_int3s);
+  enum class Stand : uint8_t { running, stopped, outside };
+  size_t put_back(Stand threads);
   void lower_semaphores();
   bool lends_memory() const;
   void take_out(HaltedProcess& halted);
@@ -82,7 +85,7 @@ class Repair {
 // In a gadget on loan.
 bool Repair::in_borrowed(VirtAddr pc) const {
   return std::any_of(remains_.bytes.begin(), remains_.bytes.end(), [&](const auto& bytes) {
-    return bytes.written.size() > 1 &&
+    return bytes.written.size() > 1 && !is_jump(bytes) &&
            Range{bytes.address, bytes.address + bytes.written.size()}.contains(pc);
   });
 }
@@ -177,10 +180,14 @@ void Repair::give_masks_back() const {
   }
 }
 
-size_t Repair::put_back(bool only_int3s) {
+// An int3 goes at any time; a jump is more than one byte, so its threads must stand; code on loan may be in
+// use until they are out of it.
+size_t Repair::put_back(Stand threads) {
   size_t places = 0;
   for (const auto& bytes : remains_.bytes) {
-    if (only_int3s && bytes.written.size() != 1) continue;
+    if (bytes.written.size() != 1 && threads != Stand::outside &&
+        !(is_jump(bytes) && threads == Stand::stopped))
+      continue;
     std::vector<std::byte> now(bytes.written.size());
     if (memory_.read_forced(bytes.address, now) != now.size() || now != bytes.written) continue;
     places += memory_.write(bytes.address, bytes.original) == 0;
@@ -257,8 +264,17 @@ void Repair::take_out(HaltedProcess& halted) {
   const auto stopped = halted.stopped();
   repaired_.left = "a thread is still inside them";
   if (std::any_of(stopped.begin(), stopped.end(), [&](pid_t tid) { return stack_leads_to_us(tid); })) return;
+  repaired_.left = "its code leads to them";
+  if (jumps_stand(memory_, remains_)) return;
   repaired_.left.clear();
-  unmap(*fit);
+  if (!has_open_calls(memory_, remains_)) return unmap(*fit);
+  repaired_.left = "a thread is still inside a wrapped call";
+  for (pid_t tid : stopped)
+    if (const auto thread = look_at(tid, memory_, maps_); thread && leads_to_wrapper(*thread, remains_))
+      return;
+  repaired_.left.clear();
+  repaired_.kept = "a wrapped call has not returned";
+  forget_pages(memory_, remains_);
 }
 
 Repaired Repair::run() {
@@ -268,7 +284,7 @@ Repaired Repair::run() {
   if (status && tracee::share_memory(pid_, status->parent)) return {};
   std::vector<pid_t> children;
   // Int3s at once: a thread that has met one finds its way by the handler, or is taken back by us.
-  repaired_.places = put_back(true);
+  repaired_.places = put_back(Stand::running);
   lower_semaphores();
   if (lends_memory()) {
     repaired_.left = "a child of it runs in its memory";
@@ -286,7 +302,8 @@ Repaired Repair::run() {
       const auto task = tracee::read_status(tid);
       out &= task && ((task->pending | task->shared_pending) & tracee::signal_bit(SIGTRAP)) == 0;
     }
-    repaired_.places += put_back(!out);
+    const Stand threads = halted.all_stopped() ? Stand::stopped : Stand::running;
+    repaired_.places += put_back(out ? Stand::outside : threads);
     if (out)
       take_out(halted);
     else
@@ -309,7 +326,8 @@ Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
   while (!all.left.empty() && !tracee::forbids_calls(pid) && std::chrono::steady_clock::now() < deadline) {
     nanosleep(&kPause, nullptr);
     const Repaired more = Repair(pid, first.bytes(), false).run();
-    all = {all.places + more.places, all.handler || more.handler, all.pages + more.pages, more.left};
+    all = {all.places + more.places, all.handler || more.handler, all.pages + more.pages, more.left,
+           more.kept};
   }
   return all;
 }

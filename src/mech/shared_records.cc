@@ -67,26 +67,59 @@ agent::Control SharedRecords::control(VirtAddr shared, VirtAddr plans) const {
   return control;
 }
 
-void SharedRecords::thread_ended(pid_t tid) const {
-  for (uint64_t index = 0; index < size_.slots(); ++index) {
-    agent::Slot& slot = this->slot(index);
-    if (load(slot.tid) != tid) continue;
-    store(slot.stack_end, uint64_t{0});
-    store(slot.tid, int32_t{0});
-    store(slot.thread, agent::Slot::kGivenBack);
+// Where the recorder looks (agent/threads.cc), and no further.
+agent::Slot* SharedRecords::find(uint64_t thread_pointer) const {
+  const uint64_t mask = size_.slots() - 1;
+  uint64_t index = agent::slot_of(thread_pointer, size_.slot_bits);
+  for (uint64_t looked = 0; looked <= mask && looked < agent::kLongestChain; ++looked) {
+    agent::Slot& found = slot(index);
+    const uint64_t holder = load(found.thread);
+    if (holder == agent::Slot::kFree) return nullptr;
+    if ((holder & ~agent::Slot::kStates) == thread_pointer) return &found;
+    index = (index + 1) & mask;
+  }
+  return nullptr;
+}
+
+static void give_back(agent::Slot& slot) {
+  store(slot.stack_end, uint64_t{0});
+  store(slot.tid, int32_t{0});
+  store(slot.thread, agent::Slot::kGivenBack);
+}
+
+void SharedRecords::thread_ended(uint64_t thread_pointer, pid_t tid) const {
+  agent::Slot* slot = find(thread_pointer);
+  if (slot != nullptr && load(slot->tid) == tid) give_back(*slot);
+}
+
+void SharedRecords::thread_begins(uint64_t thread_pointer) const {
+  if (agent::Slot* slot = find(thread_pointer)) give_back(*slot);
+}
+
+// A thread that has no slot yet would let the other task claim one in its name: it gets one, unsettled.
+void SharedRecords::mute(uint64_t thread_pointer) const {
+  if (agent::Slot* slot = find(thread_pointer)) {
+    store(slot->thread, thread_pointer | agent::Slot::kMuted | (load(slot->thread) & agent::Slot::kClaiming));
+    return;
+  }
+  uint64_t index = agent::slot_of(thread_pointer, size_.slot_bits);
+  for (uint64_t looked = 0; looked < agent::kLongestChain; ++looked) {
+    uint64_t holder = load(slot(index).thread);
+    const uint64_t taken = thread_pointer | agent::Slot::kMuted | agent::Slot::kClaiming;
+    if (holder <= agent::Slot::kGivenBack &&
+        std::atomic_ref<uint64_t>(slot(index).thread).compare_exchange_strong(holder, taken))
+      return;
+    index = (index + 1) & (size_.slots() - 1);
   }
 }
 
-void SharedRecords::mute(pid_t tid) const {
-  for (uint64_t index = 0; index < size_.slots(); ++index)
-    if (load(slot(index).tid) == tid)
-      store(slot(index).thread, load(slot(index).thread) | agent::Slot::kMuted);
+void SharedRecords::unmute(uint64_t thread_pointer) const {
+  if (agent::Slot* slot = find(thread_pointer))
+    store(slot->thread, load(slot->thread) & ~agent::Slot::kMuted);
 }
 
-void SharedRecords::unmute(pid_t tid) const {
-  for (uint64_t index = 0; index < size_.slots(); ++index)
-    if (load(slot(index).tid) == tid)
-      store(slot(index).thread, load(slot(index).thread) & ~agent::Slot::kMuted);
+void SharedRecords::held(uint64_t thread_pointer, uint64_t ticks) const {
+  if (agent::Slot* slot = find(thread_pointer)) store(slot->held, load(slot->held) + ticks);
 }
 
 // The end first to go and last to come: a thread that looks meanwhile finds an empty range.
@@ -111,15 +144,18 @@ std::vector<uint64_t> SharedRecords::used() const {
   return found;
 }
 
-std::vector<CountedCalls> counted_calls(const SharedRecords& records) {
-  std::vector<CountedCalls> calls(records.size().functions);
+std::vector<CountedCalls> counted_calls(const SharedRecords& records, uint32_t functions) {
+  std::vector<CountedCalls> calls(std::min(functions, records.size().functions));
+  const auto take = [&](const agent::Summary& summary) {
+    const uint32_t function = load(summary.function);
+    if (function < calls.size() && load(summary.entered) != 0) add(calls[function], summary);
+  };
+  // Those that threads share, then those of one thread each.
+  for (uint64_t index = 0; index < std::min<uint64_t>(calls.size(), records.size().summaries); ++index)
+    take(records.summary(index));
   const uint64_t own = load(records.header().summaries_claimed);
   const uint64_t claimed = std::min<uint64_t>(records.size().functions + own, records.size().summaries);
-  for (uint64_t index = 0; index < claimed; ++index) {
-    const agent::Summary& summary = records.summary(index);
-    const uint32_t function = load(summary.function);
-    if (function < calls.size()) add(calls[function], summary);
-  }
+  for (uint64_t index = records.size().functions; index < claimed; ++index) take(records.summary(index));
   return calls;
 }
 

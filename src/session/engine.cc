@@ -21,7 +21,8 @@ namespace {
 constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
                              tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
                              tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
-constexpr int kMostSteps = 4;  // of a copied call
+constexpr int kMostSteps = 4;                                  // of a copied call
+constexpr long kBirthTick = 50'000, kTrampolineTick = 20'000;  // us
 
 volatile sig_atomic_t kicked = 0;
 
@@ -46,6 +47,7 @@ void prepare_signals() {
   catch_signal(SIGUSR1, on_kick);
   catch_signal(SIGTERM, on_kick);
   catch_signal(SIGALRM, on_alarm);
+  ::signal(SIGXFSZ, SIG_IGN);  // what we make for tracees may be larger than files of ours may be: an answer
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -97,7 +99,7 @@ void Engine::run() {
       kicked = 0;
       if (should_end()) break;
     }
-    watch_births();
+    keep_time();
     moment::enter(Moment::waiting);
     const auto answer = queue_.next(tasks_, tracee::Block::yes);
     if (answer.event)
@@ -121,16 +123,18 @@ void Engine::say_alone() const {
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// A birth that only the child told of may never be told by its parent: waitid must come back to look at it
-// again.
-void Engine::watch_births() {
+// What no event tells of must be looked at again by itself: a birth that only the child told of, which its
+// parent may never tell; trampolines.
+void Engine::keep_time() {
   const bool half =
       std::any_of(births_.begin(), births_.end(), [](const auto& birth) { return birth.second.parent == 0; });
   if (half) begin_stale_births();
-  if (half == births_timed_) return;
-  births_timed_ = half;
-  const itimerval interval = half ? itimerval{{0, 50'000}, {0, 50'000}} : itimerval{};
-  setitimer(ITIMER_REAL, &interval, nullptr);
+  if (owners_) tend_trampolines();
+  const long interval = owners_ ? kTrampolineTick : half ? kBirthTick : 0;
+  if (interval == tick_us_) return;
+  tick_us_ = interval;
+  const itimerval timer{{0, interval}, {0, interval}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
   if (kicked != 0) on_kick(0);  // its alarm has just been replaced
 }
 
@@ -167,6 +171,7 @@ void Engine::on(Task& task, tracee::Trap) {
   auto regs = tracee::registers(task.id.tid);
   settle_clock(task, regs ? Asked::registers : Asked::nothing);
   if (!regs) return;  // killed while stopped: its end will be reported
+  task.thread_pointer = regs->raw.fs_base;
   Image* image = task.process->image.get();
   if (mech::BreakpointSite* site = image != nullptr ? image->space().hit(*regs) : nullptr) {
     regs->set_pc(site->address);
@@ -254,7 +259,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
       !task.process->silent && !task.muted && !replayed && (site.return_site || !site.probes.empty());
   task.rewound.reset();
   syscalls_.settle(task);
-  const NeedStopped need_stopped = stop_here(task, regs);
+  const NeedStopped need_stopped = site.rendezvous ? stop_here_alone(task, regs) : stop_here(task, regs);
   if (const auto where = cpu_.hit(task.process->pid, tid, task.clock.stopped_at())) queue_.set_tracee(*where);
   if (observed) calls_.observe(task, site, regs, need_stopped);
   if (!task.process->launching)
@@ -314,6 +319,7 @@ void Engine::on(Task& task, tracee::Interrupted) {
 }
 
 void Engine::on(Task& task, tracee::OtherEvent) {
+  if (owners_) vfork_ended(task);
   go_on(task, 0);
 }
 
@@ -332,6 +338,8 @@ void Engine::ended(Task& task, End end) {
   (void)tracee::consume(task.id.tid, tracee::Block::no);
   if (!process.silent) syscalls_.abandon(task);
   if (!process.silent) calls_.abandon_all(task);
+  end_record_of(task);
+  if (process_ended) hand_on_counts(process, &task);
   if (process_ended && !process.silent && !process.launching) reporter_.take(task.id, timestamp(), end);
   remove_task(task);
   if (process_ended) end_process(process);

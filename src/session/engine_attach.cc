@@ -16,7 +16,6 @@
 namespace rtrace::session {
 namespace {
 
-constexpr unsigned kStopAgain = 1000;  // ms, for a stop that is pending already
 constexpr int kAttempts = 50;
 // ms that the process may go on before another thread is asked: one in an uninterruptible sleep may not stop
 // for long, all others do as soon as they get a processor.
@@ -154,30 +153,16 @@ void Engine::let_run(Task& task) {
 }
 
 void Engine::arm_attached(Process& process) {
-  std::optional<pid_t> held;
-  const NeedStopped need_stopped = [&]() -> std::optional<pid_t> {
-    if (!held) held = hold_one(process);
-    return held;
-  };
-  const event::TraceeId who = tasks_.contains(process.pid) ? tasks_.at(process.pid)->id
-                                                           : event::TraceeId{process.pid, process.pid, 0};
-  process.image->sync(Image::Moment::attach, who, need_stopped);
-  // The first that were asked for may have come too late, and one been there for the rest.
-  if (held && process.image->unfinished()) process.image->finish_arming(need_stopped);
-  if (process.trap.kind == TrapDisposition::Kind::caught && need_stopped() &&
-      process.image->space().foothold().exists())
-    learn_trap_action(*held, process.trap, process.image->space());
-  if (!held) return;
-  Task& task = *tasks_.at(*held);
-  if (!task.listening) {
-    go_on(task, 0);
-    return;
-  }
-  // A stopped process stays stopped: the thread re-enters the group-stop at our next interrupt
-  // (kernel/signal.c, do_jobctl_trap).
-  (void)tracee::interrupt(*held);
-  (void)tracee::resume(*held);
-  if (const auto event = tracee::consume_within(*held, kStopAgain)) handle(*event);
+  with_stopped(process.pid, [&](const NeedStopped& need_stopped) {
+    const event::TraceeId who = tasks_.contains(process.pid) ? tasks_.at(process.pid)->id
+                                                             : event::TraceeId{process.pid, process.pid, 0};
+    process.image->sync(Image::Moment::attach, who, need_stopped);
+    // The first that were asked for may have come too late, and one been there for the rest.
+    if (process.image->unfinished() && need_stopped()) process.image->finish_arming(need_stopped);
+    if (process.trap.kind != TrapDisposition::Kind::caught) return;
+    if (const auto held = need_stopped(); held && process.image->space().foothold().exists())
+      learn_trap_action(*held, process.trap, process.image->space());
+  });
 }
 
 void Engine::announce(const Process& process) {

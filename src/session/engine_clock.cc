@@ -12,6 +12,7 @@ constexpr size_t kMostAccounts = 256;  // each holds a file open
 
 // Before anything is traced: the first durations are to be right too.
 void Engine::calibrate() {
+  if (options_.mechanism == Options::Mechanism::trampoline) prepare_wrapping();
   if (!shows_durations(options_) || options_.ltrace_compat) return;
   const auto cost = measure_stop_cost();
   if (!cost)
@@ -61,6 +62,7 @@ void Engine::runs_on(Task& task) {
   if (task.clock.held()) {
     ++share.stops;
     share.held_ns += now - task.clock.stopped_at();
+    if (owners_) account_for_hold(task, now - task.clock.stopped_at());
   }
   task.clock.resumed(now);
 }

@@ -10,6 +10,7 @@
 
 #include "calls.h"
 #include "engine.h"
+#include "rtrace/mech/owner_list.h"
 #include "rtrace/session/cpu_follower.h"
 #include "rtrace/tracee/stop.h"
 #include "rtrace/tracee/wait_queue.h"
@@ -26,7 +27,7 @@ class Engine {
   struct Birth;
   // --- engine.cc: the loop, and what each stop asks for
   bool should_end() const;
-  void watch_births();
+  void keep_time();
   void say_alone() const;
   void handle(const tracee::WaitEvent& event);
   void on(Task& task, tracee::Trap);
@@ -99,6 +100,29 @@ class Engine {
   void tell_started(event::TraceeId who);
   void announce(const Process& process);
 
+  // --- engine_wrapping.cc: trampolines
+  void prepare_wrapping();
+  void tend_trampolines();
+  struct Halted {
+    pid_t tid = 0;
+    enum class How : uint8_t { ready, interrupted, group_stopped } how = How::ready;
+  };
+  bool alone(const Task& task) const;
+  NeedStopped stop_here_alone(Task& task, const arch::Regs& at);
+  void with_stopped(pid_t pid, const std::function<void(const NeedStopped&)>& work);
+  std::optional<std::vector<Halted>> halt_others(pid_t pid, pid_t held);
+  std::optional<Halted> halted_by(const tracee::WaitEvent& event);
+  void let_halted_run(const std::vector<Halted>& halted);
+  void let_held_run(pid_t held);
+  static std::vector<pid_t> tids_of(const std::vector<Halted>& halted, pid_t held);
+  void begin_record_of(Task& thread) const;
+  void end_record_of(const Task& thread) const;
+  void account_for_hold(const Task& task, uint64_t nanoseconds) const;
+  void lend_thread_pointer(Task& parent, Process& child, tracee::NewTask::Kind kind) const;
+  void vfork_ended(const Task& parent) const;
+  void take_thread_pointer_back(const Process& child) const;
+  void hand_on_counts(const Process& process, const Task* by);
+
   // --- engine_detach.cc
   void detach_all();
   void detach(std::set<pid_t> pids);
@@ -108,6 +132,7 @@ class Engine {
   bool sleeps_outside_copies(pid_t tid) const;
   bool trap_is_pending(const Task& task) const;
   void settle_registers(Task& task, Image& image);
+  void clean_code(Image& image, bool all_stopped);
   std::string clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped,
                           std::set<pid_t>& called);
   static void release(pid_t tid, bool called);
@@ -156,7 +181,9 @@ class Engine {
   uint32_t next_serial_ = 1;
   event::StopCosts stop_costs_;
   bool times_calls_ = false;
-  bool births_timed_ = false;
+  long tick_us_ = 0;                       // the interval timer's
+  uint64_t counts_handed_on_ = 0;          // monotonic ns
+  std::optional<mech::OwnerList> owners_;  // where trampolines are asked for
   bool ready_ = false, started_ = false;
   plan::Objects
       seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some

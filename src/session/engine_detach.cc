@@ -144,15 +144,31 @@ void Engine::release(pid_t tid, bool called) {
   (void)tracee::detach(tid, owed);
 }
 
+// An int3 goes at any time; a jump is more than one byte.
+void Engine::clean_code(Image& image, bool all_stopped) {
+  image.report_lost_probes();
+  image.space().restore(image.space().memory());
+  image.space().lower_semaphores();
+  mech::Trampolines* trampolines = image.trampolines();
+  if (trampolines != nullptr && all_stopped)
+    trampolines->restore(image.space().memory());
+  else if (trampolines != nullptr)
+    trampolines->fall_silent();
+}
+
 // The program's own code, whether or not all its tasks could be stopped; and neither handler nor page of
 // ours, if none of them can need them.
 // Else why not.
 std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped,
                                 std::set<pid_t>& called) {
-  image.report_lost_probes();
-  image.space().restore(image.space().memory());
-  image.space().lower_semaphores();
+  clean_code(image, all_stopped);
   if (!image.space().foothold().exists()) return {};
+  std::vector<pid_t> own;
+  for (pid_t tid : stopped)
+    if (const auto task = tasks_.find(tid);
+        task != tasks_.end() && task->second->process->image.get() == &image)
+      own.push_back(tid);
+  const std::string needed = image.why_pages_stay(own);
   std::string failure = "a thread could not be stopped";
   for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);
@@ -164,8 +180,8 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
     if (tracee::forbids_calls(tid)) continue;
     failure = "the thread could not make the system call";
     called.insert(tid);
-    if (image.survival().lower(tid, image.space()))
-      failure = image.space().unmap_copies(tid, image.find_slack());
+    if (!image.survival().lower(tid, image.space())) break;
+    failure = needed.empty() ? image.space().unmap_copies(tid, image.find_slack()) : needed;
     break;
   }
   return failure;
@@ -175,7 +191,8 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
 void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
   for (auto [pid, failure] : failures) {
     try {
-      failure = mech::repair(pid, {}, false, kCleanLater).left;
+      const mech::Repaired repaired = mech::repair(pid, {}, false, kCleanLater);
+      failure = repaired.left.empty() ? repaired.kept : repaired.left;
     } catch (const Error& error) {
       RTRACE_LOG(session, 1, "repair of {}: {}", pid, error.what());  // it has ended
       continue;

@@ -35,6 +35,10 @@ void correct_fault_address(pid_t tid, int signal, VirtAddr copy, VirtAddr own) {
 // Back to the program's own code before a signal is delivered. True where the registers have changed.
 bool Engine::leave_copy(Task& task, Image& image, arch::Regs& regs, int signal) {
   const VirtAddr before = regs.pc();
+  if (const auto begin = image.space().foothold().begins_anew_at(before)) {
+    regs.set_pc(*begin);
+    return true;
+  }
   const auto translation = image.space().to_program(regs);
   if (translation.changed) correct_fault_address(task.id.tid, signal, before, regs.pc());
   if (translation.replayed != nullptr) {
@@ -80,7 +84,8 @@ void Engine::on(Task& task, tracee::SyscallStop) {
   const pid_t tid = task.id.tid;
   const auto regs = tracee::registers(tid);
   if (regs && task.replays.awaiting()) watch_handlers(task, *regs);
-  const bool shown = regs && shows_syscalls(task);
+  const bool ours = regs && task.process->image != nullptr && task.process->image->in_copy(regs->pc());
+  const bool shown = regs && shows_syscalls(task) && !ours;
   if (shown) {
     // Nothing of it must be left if we die: a signal would end a call that waits.
     (void)tracee::consume(tid, tracee::Block::no);

@@ -58,9 +58,11 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
     mech::AddressSpace& space = parent_image.space();
     space.restore(memory);
     space.lower_semaphores_of(memory);
+    if (parent_image.trampolines() != nullptr) parent_image.trampolines()->restore(memory);
     const auto regs = tracee::registers(child);
     if (!regs || tracee::forbids_calls(child) || !space.foothold().exists()) return;
     if (!Survival::lower_in(memory, child, space) || space.in_copy(regs->pc())) return;
+    if (parent_image.leads_to_wrapper(child, memory)) return;
     const std::string failure = space.unmap_copies_of(memory, child, parent_image.find_slack());
     if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay in child {}, unused: {}", child, failure);
   } catch (const Error& error) {

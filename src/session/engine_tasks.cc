@@ -57,6 +57,8 @@ void Engine::end_process(Process& process) {
     task = tasks_.erase(task);
   }
   begin_orphans(process);
+  take_thread_pointer_back(process);
+  hand_on_counts(process, nullptr);
   if (process.image != nullptr) last_images_.push_back(process.image);
   if (last_images_.size() > kLastImages) last_images_.erase(last_images_.begin());
   processes_.erase(process.pid);
@@ -172,6 +174,7 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     birth.parent = task.id.tid;
     birth.kind = stop.kind;
     birth.shares_memory = *shares;
+    if (owners_ && stop.kind == tracee::NewTask::Kind::vfork) (void)tracee::stop_at_vfork_end(task.id.tid);
     // When the child comes to its first stop the parent may have returned from what it is in now.
     const bool followed = options_.follow && !task.process->silent;
     if (followed && !*shares) birth.open = task;
@@ -203,6 +206,7 @@ void Engine::begin_child(pid_t tid) {
 void Engine::begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked) {
   Task& thread = add_task(tid, process);
   thread.trap_blocked = trap_blocked;
+  begin_record_of(thread);
   thread.muted = options_.ltrace_compat && !options_.follow;
   go_on(thread, 0);
 }
@@ -222,6 +226,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   process.image = shares_memory || image == nullptr ? image : image->clone_for(child);
   Task& task = add_task(child, process);
   task.trap_blocked = parent.trap_blocked;
+  if (shares_memory) lend_thread_pointer(parent, process, birth.kind);
   if (followed && !shares_memory) {
     static_cast<LiveCalls&>(task) = std::move(birth.open);
     task.clock.resumed(monotonic_now());
@@ -236,6 +241,7 @@ void Engine::on(Task& task, tracee::Exec) {
   (void)tracee::consume(pid, tracee::Block::no);
   queue_.forget(pid);
   if (process.silent) {
+    take_thread_pointer_back(process);
     (void)tracee::detach(pid);
     remove_task(task);
     processes_.erase(pid);
@@ -252,6 +258,7 @@ void Engine::on(Task& task, tracee::Exec) {
     if (tid != pid) others.push_back(tid);
   }
   for (pid_t tid : others) remove_task(*tasks_.at(tid));
+  hand_on_counts(process, &task);
   if (former && static_cast<pid_t>(*former) != pid)
     RTRACE_LOG(session, 1, "exec of {} by its thread {}", pid, *former);
   task.replays.clear();

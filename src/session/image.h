@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -16,6 +17,9 @@
 #include "probe_registry.h"
 #include "rtrace/loader/rendezvous.h"
 #include "rtrace/mech/address_space.h"
+#include "rtrace/mech/recorder_share.h"
+#include "rtrace/mech/trampolines.h"
+#include "rtrace/plan/entry_patch.h"
 #include "rtrace/plan/plan.h"
 #include "survival.h"
 
@@ -28,11 +32,32 @@ struct Services {
   ProbeRegistry& registry;
   ObjectCache& objects;
   mech::PatchLedger& ledger;
+  // Of trampolines; without an owners' list there are none.
+  mech::OwnerList* owners = nullptr;
+  mech::RecorderShare recorder = {};
+  std::string no_recorder = {};  // why it cannot be used anywhere
 };
 
-// A task of the image in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt
-// where none can be had now.
-using NeedStopped = std::function<std::optional<pid_t>()>;
+// Who of the image's tasks can be had stopped.
+class NeedStopped {
+ public:
+  using One = std::function<std::optional<pid_t>()>;
+  using All = std::function<std::optional<std::vector<pid_t>>()>;
+  template <typename Callable,
+            typename = std::enable_if_t<std::is_invocable_r_v<std::optional<pid_t>, Callable&>>>
+  // NOLINTNEXTLINE(google-explicit-constructor): a lambda serves wherever one is asked for
+  NeedStopped(Callable one, All all = nullptr) : one_(std::move(one)), all_(std::move(all)) {}
+
+  // One, in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt where none
+  // can be had now.
+  std::optional<pid_t> operator()() const { return one_(); }
+  // All that its memory has, each in a consumed stop, so that code of several bytes may be written.
+  std::optional<std::vector<pid_t>> all() const { return all_ ? all_() : std::nullopt; }
+
+ private:
+  One one_;
+  All all_;
+};
 
 class Image {
  public:
@@ -83,6 +108,18 @@ class Image {
   bool unfinished() const { return unfinished_; }
   void finish_arming(const NeedStopped& need_stopped);
 
+  // image_wrappers.cc. Breakpoints wait for all tasks to stand, to become trampolines.
+  bool awaits_wrapping(uint64_t now) const;
+  void wrap_late(const NeedStopped& need_stopped);
+  // Hands on what wrapped calls have been counted since the last time.
+  void hand_on_counts(event::TraceeId who);
+  // The wrapped calls' recorder, where there is one.
+  mech::Trampolines* trampolines() { return wrapping_.trampolines.get(); }
+  // Why our code, and what it needs, must stay mapped; empty where it need not. `stopped` are its tasks.
+  std::string why_pages_stay(const std::vector<pid_t>& stopped) const;
+  // Whether that stopped task, in this memory or a copy of it, will come back to a wrapper.
+  bool leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const;
+
   // Whether the function that begins there jumps back to its first instruction, so that meeting it again need
   // be no call.
   bool branches_to_entry(VirtAddr entry);
@@ -113,6 +150,21 @@ class Image {
   Image(Tag, const Image& parent, pid_t child);  // by clone_for() only
 
  private:
+  // A breakpoint that a wrapper is to replace.
+  struct Waiting {
+    plan::ProbePoint point;
+    event::ProbeId probe{};
+    std::string key;                        // in armed_
+    std::optional<plan::EntryPatch> entry;  // once its file was asked
+  };
+  struct Wrapping {
+    std::unique_ptr<mech::Trampolines> trampolines;
+    std::vector<Waiting> waiting;
+    uint64_t again_at = 0, pause = 0;    // monotonic ns
+    std::vector<event::ProbeId> probes;  // by mech::Trampolines::Wrapped::index
+    std::vector<mech::CountedCalls> handed_on;
+  };
+
   void find_main_program();
   // Finds the object's file and bias; throws Error where there is neither file nor readable memory.
   void take_object(elf::LoadedObject& object, const ObjectCache::Place& place);
@@ -140,6 +192,13 @@ class Image {
   static std::string armed_key(const plan::ProbePoint& point);
   void raise_semaphore(const plan::ProbePoint& point);
   void arm_point(const plan::ProbePoint& point, const std::string& no_room);
+  void wrap(const NeedStopped& need_stopped);
+  void consider_wrapping(const plan::ProbePoint& point, const Probe& probe);
+  void stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, const std::string& reason);
+  void examine_waiting();
+  std::string prepare_recorder(const NeedStopped& need_stopped);
+  void wrap_waiting(const std::vector<pid_t>& all);
+  void say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped);
   std::string provide_room(Range near, size_t sites, const NeedStopped& need_stopped);
   void decline_survival(const std::string& reason);
   void explain_survival();
@@ -155,6 +214,7 @@ class Image {
   pid_t pid_;
   Services& services_;
   std::unique_ptr<mech::AddressSpace> space_;
+  Wrapping wrapping_;
   Survival survival_;
   std::vector<tracee::MapsEntry> maps_;
   plan::Objects objects_;
@@ -169,6 +229,7 @@ class Image {
   struct Armed {
     elf::ObjectId object{};
     VirtAddr address;
+    std::byte stands{0xcc};  // there
   };
   std::unordered_map<std::string, Armed>
       armed_;  // what stands already, so that a second look at an object adds only what is new

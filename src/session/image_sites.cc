@@ -136,15 +136,17 @@ void Image::report_lost_probes() {
   std::vector<std::byte> bytes(armed_.size());
   std::vector<tracee::ProcessMemory::Piece> pieces;
   std::vector<elf::ObjectId> owners;
+  std::vector<std::byte> expected;
   for (const auto& [key, point] : armed_) {
     pieces.push_back({point.address, &bytes[pieces.size()], 1});
     owners.push_back(point.object);
+    expected.push_back(point.stands);
   }
   const std::span<tracee::ProcessMemory::Piece> all(pieces);
   space_->memory().read_gathered(all);
   std::map<elf::ObjectId, size_t> lost;
   for (size_t i = 0; i < pieces.size(); ++i)
-    if (pieces[i].got != 1 || bytes[i] != std::byte{0xcc}) ++lost[owners[i]];
+    if (pieces[i].got != 1 || bytes[i] != expected[i]) ++lost[owners[i]];
   // Where nothing can be read the process has gone.
   if (!lost.empty() && std::ranges::all_of(pieces, [](const auto& piece) { return piece.got == 0; }) &&
       !space_->memory().read_value<std::byte>(objects_[0].range().begin))
@@ -204,6 +206,7 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
   armed_.emplace(key, Armed{point.object, point.address});
   if (services_.options.lists_probes())
     newly_armed_.push_back({&probe.label, point.address, "breakpoint", point.reason});
+  consider_wrapping(point, probe);
   if (!services_.options.explain) return;
   const std::string how = explain_armed(probe, point, site, file_bytes(point.address), services_.options);
   for (plan::RequestIndex request : point.requests)
@@ -244,6 +247,7 @@ void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Reloca
                 const NeedStopped& need_stopped) {
   place(plan, need_stopped);
   for (const auto& object : added) watch_signal_calls(object, need_stopped);
+  wrap(need_stopped);
   bool pending = false;
   for (const plan::Decline& decline : plan.declined) {
     pending |= decline.pending;

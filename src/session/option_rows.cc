@@ -106,6 +106,15 @@ void set_cpu(Draft& draft, std::string_view option, const std::string& value) {
   draft.options.cpu = value == "any" ? Options::Cpu::any : Options::Cpu::follow;
 }
 
+void set_mechanism(Draft& draft, std::string_view option, const std::string& value) {
+  using Mechanism = Options::Mechanism;
+  if (value != "auto" && value != "breakpoint" && value != "trampoline")
+    throw UsageError(fmt::format("{}={}: auto, breakpoint or trampoline is expected", option, value));
+  draft.options.mechanism = value == "trampoline"   ? Mechanism::trampoline
+                            : value == "breakpoint" ? Mechanism::breakpoint
+                                                    : Mechanism::automatic;
+}
+
 void set_debug(Draft&, std::string_view, const std::string& value) {
   try {
     log::configure(value);
@@ -196,6 +205,8 @@ const std::vector<Row>& option_rows() {
       {{'q', "quiet", "", kOutput, "fewer notices; -qq no exit lines either"}, SET(++d.options.quiet)},
       {{0, "ltrace-compat", "", kOther, "behave as ltrace, as when called by that name"},
        SET(d.options.ltrace_compat = true)},
+      {{0, "mechanism", "MECHANISM", kOther, "auto, breakpoint, trampoline: how calls are met"},
+       set_mechanism},
       {{0, "cpu", "follow|any", kOther, "stay by the processor of the thread that hits"}, set_cpu},
       {{0, "ready-fd", "N", kOther, "write one byte there when all is armed"}, set_ready_fd},
       {{'D', "debug", "TOPIC", kOther, "rtrace's own log: all, or TOPIC[:LEVEL],..."}, set_debug},

@@ -89,6 +89,7 @@ void ProbeRegistry::describe(Probe& probe, const plan::ProbePoint& point, const 
   const Prototypes::Known& prototype =
       prototypes_.find(point, objects, files, ObjectCache::Servers::are_not_asked);
   probe.prototype = prototype.note;
+  probe.known = prototype.prototype;
   probe.decoder = decoder_of(prototype);
   if (!options_.lists_probes()) return;
   probe.label.parameters = probe.decoder->parameter_names();

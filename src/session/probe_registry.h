@@ -25,8 +25,9 @@ struct Probe {
   const decode::CallDecoder* decoder = nullptr;    // of calls
   const decode::SdtArguments* operands = nullptr;  // of SDT probes
   plan::PairRole role = plan::PairRole::none;
-  uint32_t pair = 0;      // the same for the begins and ends of one pair
-  std::string prototype;  // where it comes from, for --explain
+  uint32_t pair = 0;                              // the same for the begins and ends of one pair
+  std::string prototype;                          // where it comes from, for --explain
+  std::shared_ptr<const proto::Prototype> known;  // nullptr where arguments are guessed
   bool only_from_caller = false, tail_jump = false, no_return = false;  // as in ProbePoint
   std::vector<plan::RequestIndex> requests;
   uint64_t hits = 0;

@@ -23,6 +23,8 @@ std::string describe(const mech::Repaired& repaired) {
     text += fmt::format(", {} mapping{} removed", repaired.pages, repaired.pages == 1 ? "" : "s");
   if (!repaired.left.empty())
     text += fmt::format("; pages of rtrace stay mapped in it, unused: {}", repaired.left);
+  if (!repaired.kept.empty())
+    text += fmt::format("; pages of rtrace stay mapped in it for good: {}", repaired.kept);
   return text;
 }
 

@@ -25,6 +25,7 @@ struct Process {
   // A child that shares its parent's memory (vfork, posix_spawn) and is not followed: it meets the parent's
   // sites, passes them unseen, and is let go of at its exec.
   bool silent = false;
+  uint64_t borrowed_thread_pointer = 0;  // of the thread whose memory it runs in
   TrapDisposition trap;
   bool launching = false;  // the command before its exec
   bool attached = false;   // by -p
@@ -87,6 +88,7 @@ struct Task : LiveCalls {
   Process* process = nullptr;
   std::optional<OpenSyscall> syscall;
 
+  uint64_t thread_pointer = 0;                 // as last seen
   bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask

@@ -69,6 +69,7 @@ struct JsonSink::Impl {
   void operator()(const decode::CallEntered& call);
   void operator()(const decode::CallReturned& call);
   void operator()(const decode::CallAbandoned& call);
+  void operator()(const decode::CallsCounted&) {}
   void operator()(const decode::SignalDelivered& signal);
   void operator()(const decode::Executed& exec);
   void operator()(const decode::ThreadStarted&) {}

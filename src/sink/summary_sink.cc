@@ -53,6 +53,7 @@ void SummarySink::take(const decode::Record& record) {
   if (const auto* call = std::get_if<decode::CallEntered>(&record.body)) entered(*call);
   if (const auto* call = std::get_if<decode::CallReturned>(&record.body)) returned(*call);
   if (const auto* call = std::get_if<decode::CallAbandoned>(&record.body)) abandoned(*call);
+  if (const auto* calls = std::get_if<decode::CallsCounted>(&record.body)) counted(*calls);
 }
 
 void SummarySink::entered(const decode::CallEntered& call) {
@@ -89,6 +90,25 @@ void SummarySink::abandoned(const decode::CallAbandoned& call) {
     if (!call.recursive) numbers.unreturned_ns += call.duration;
     numbers.self_ns += call.self;
   });
+}
+
+void SummarySink::counted(const decode::CallsCounted& calls) {
+  SummaryRow* row = row_of(*calls.label);
+  if (row == nullptr) return add(table_.overflowed, calls.calls);
+  change(*row, [&](CallNumbers& numbers) {
+    numbers.calls += calls.calls;
+    numbers.returned += calls.returned;
+    numbers.errors += calls.errors;
+    numbers.all_ns += calls.total;
+    numbers.outermost_ns += calls.outermost;
+    numbers.self_ns += calls.self;
+    numbers.max_ns = std::max(numbers.max_ns, calls.greatest);
+  });
+  if (row->block == 0 && calls.returned > 0) take_block(*row);
+  if (row->block == 0) return;
+  uint64_t(&counts)[agent::kBuckets] = table_.blocks[row->block - 1].counts;
+  for (size_t i = 0; i < calls.durations.size() && i < agent::kBuckets; ++i)
+    if (calls.durations[i] > 0) add(counts[i], calls.durations[i]);
 }
 
 void SummarySink::count_duration(SummaryRow& row, uint64_t duration) {

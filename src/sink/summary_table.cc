@@ -135,6 +135,10 @@ Cells cells_of(const SummaryLine& line, uint64_t all_self, bool room_for_sign) {
 }
 
 std::string about_share(const OwnShare& share, ShareShown shown) {
+  if (share.wrapped_ns != 0)
+    return fmt::format("rtrace's own share, at least {} a call by trampoline, is {}\n",
+                       short_duration(share.wrapped_ns),
+                       shown == ShareShown::subtracted ? "subtracted" : "contained");
   if (share.stops == 0 || share.low_ns == 0) return {};
   return fmt::format("rtrace's own share, at least {} +- {} a call, is {}\n",
                      short_duration(share.low_ns + share.held_ns / share.stops),

@@ -48,6 +48,7 @@ struct TextSink::Impl {
   void operator()(const decode::CallEntered& call);
   void operator()(const decode::CallReturned& call);
   void operator()(const decode::CallAbandoned& call);
+  void operator()(const decode::CallsCounted&) {}
   void operator()(const decode::SignalDelivered& signal);
   void operator()(const decode::Executed&);
   void operator()(const decode::ThreadStarted&) { several_tasks = true; }

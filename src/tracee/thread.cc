@@ -85,6 +85,11 @@ int flag(Block block) {
 
 }  // namespace
 
+Alive stop_at_vfork_end(pid_t tid) {
+  const auto options = static_cast<uint64_t>(kOptions | PTRACE_O_TRACEVFORKDONE);
+  return ptrace(PTRACE_SETOPTIONS, tid, nullptr, as_pointer(options)) == 0 ? Alive::yes : Alive::gone;
+}
+
 int seize(pid_t tid) {
   return ptrace(PTRACE_SEIZE, tid, nullptr, as_pointer(static_cast<uint64_t>(kOptions))) == 0 ? 0 : errno;
 }

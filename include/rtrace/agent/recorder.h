@@ -238,6 +238,8 @@ struct WrapperFrame {
   uint64_t kept[2];
 };
 
+// A chain of slots is not longer: the tracer makes four times as many as there may be threads.
+inline constexpr uint64_t kLongestChain = 64;
 constexpr uint64_t slot_of(uint64_t thread, unsigned bits) {
   return thread * 0x9e3779b97f4a7c15 >> (64 - bits);
 }
@@ -260,8 +262,33 @@ constexpr SharedLayout shared_layout(unsigned slot_bits, uint32_t functions, uin
   return layout;
 }
 
-// And those of the control mapping.
+// And those of the control mapping: its head, the Control, the FunctionPlans, the EntryNotes.
 inline constexpr uint64_t kControlOffset = 4096, kPlansOffset = 8192;
+
+// What whoever comes after our death must know, fork children's memory included: which code is not the
+// program's own, and whose memory it leads to.
+struct ControlHead {
+  MappingHeader mapping;
+  uint64_t notes, notes_count;  // address of EntryNotes
+  uint64_t shared, shared_size;
+};
+// A function's entry that holds our jump. Address 0: none.
+struct EntryNote {
+  static constexpr unsigned kLength = 5;
+  uint64_t address;
+  uint8_t original[kLength], written[kLength];
+  uint8_t unused[6];
+};
+static_assert(sizeof(EntryNote) == 24 && sizeof(ControlHead) <= kControlOffset);
+
+struct ControlLayout {
+  uint64_t notes, size;
+};
+constexpr ControlLayout control_layout(uint32_t functions) {
+  constexpr uint64_t kPage = 4096;
+  const uint64_t notes = (kPlansOffset + functions * sizeof(FunctionPlan) + 7) / 8 * 8;
+  return {notes, (notes + functions * sizeof(EntryNote) + kPage - 1) / kPage * kPage};
+}
 
 static_assert(offsetof(Slot, head) == RTRACE_SLOT_HEAD && offsetof(Slot, ring) == RTRACE_SLOT_RING &&
               offsetof(Slot, capacity) == RTRACE_SLOT_CAPACITY &&

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "rtrace/base/address.h"
 
@@ -18,6 +19,9 @@ std::optional<int32_t> rel32(VirtAddr target, VirtAddr next);
 
 // `jmp rel32` that stands at `from`; nullopt where that does not reach `to`.
 std::optional<std::array<std::byte, kNearJump>> encode_jmp(VirtAddr from, VirtAddr to);
+
+// Where a `jmp rel32` that stands at `from` leads; nullopt where the bytes are none.
+std::optional<VirtAddr> near_jump_target(std::span<const std::byte> bytes, VirtAddr from);
 
 // `jmp *0(%rip)` with the address directly behind it: reaches everything from everywhere, and changes no
 // register.

@@ -84,6 +84,16 @@ struct CallAbandoned {
   bool still_open = false;  // nothing is known of its end: the trace ends first
 };
 
+// Calls that were counted where they were made, since the record before of that label; times in nanoseconds.
+// Those that have not returned are in `calls` alone.
+struct CallsCounted {
+  const ProbeLabel* label = nullptr;
+  uint64_t calls = 0, returned = 0, errors = 0;
+  uint64_t total = 0, outermost = 0, self = 0;  // of those that returned
+  uint64_t greatest = 0;                        // of all that returned so far
+  std::vector<uint64_t> durations;              // how many, by agent::bucket_of()
+};
+
 struct SignalDelivered {
   int number = 0;
 };
@@ -102,7 +112,7 @@ struct Killed {
 struct ArmedProbe {
   const ProbeLabel* label = nullptr;
   VirtAddr address;
-  std::string mechanism;  // "breakpoint"
+  std::string mechanism;  // "breakpoint", "trampoline"
   std::string reason;     // of the place and of the mechanism
 };
 struct Loaded {
@@ -130,8 +140,8 @@ struct Lost {
 
 struct Record {
   Header header;
-  std::variant<CallEntered, CallReturned, CallAbandoned, SignalDelivered, Executed, ThreadStarted, Exited,
-               Killed, Loaded, Unloaded, ProbesArmed, Started, Forked, Lost>
+  std::variant<CallEntered, CallReturned, CallAbandoned, CallsCounted, SignalDelivered, Executed,
+               ThreadStarted, Exited, Killed, Loaded, Unloaded, ProbesArmed, Started, Forked, Lost>
       body;
 };
 

@@ -93,6 +93,14 @@ class AddressSpace {
   std::unique_ptr<AddressSpace> clone_for(pid_t child) const;
   // Our pages in it.
   const Foothold& foothold() const { return foothold_; }
+  Foothold& foothold() { return foothold_; }
+
+  // The program's own code there, with what sites displaced; shorter where memory ends.
+  std::vector<std::byte> own_code(VirtAddr address, size_t size) const;
+  // Whether sites stand there besides the one at `entry`.
+  bool has_others_in(Range range, VirtAddr entry) const;
+  // Takes a site out, for a jump that comes in its place. Every task is stopped, and none stands in its copy.
+  void give_up(VirtAddr address);
   // Unmaps them. No thread may stand in one; `stopped` and `slack` as for make_room(). Answers what went
   // wrong; then the pages stay, inert.
   std::string unmap_copies(pid_t stopped, Range slack);
@@ -102,6 +110,7 @@ class AddressSpace {
   size_t size() const { return sites_.size(); }
 
  private:
+  void forget_copy(const BreakpointSite& site);
   std::optional<Declined> place_copy(BreakpointSite& site, std::span<const std::byte> code);
   bool publish_and_write(BreakpointSite& site);
 

@@ -32,6 +32,9 @@ class Foothold {
   // Room for a remote call's frame.
   Range frame_area() const { return frame_area_; }
 
+  VirtAddr enter() const { return blob_ + offsets().enter; }
+  VirtAddr leave_call() const { return blob_ + offsets().leave; }
+
   bool has_room(VirtAddr near, size_t sites) const;
   // What mapping needs. `stopped` is a task in a consumed ptrace-stop, about to run user code at the
   // registers it shows; `slack` is executable, private, file-backed memory that nothing runs, borrowed for
@@ -46,10 +49,20 @@ class Foothold {
   std::string make_room(const Means& means, Range near, size_t sites,
                         const std::vector<tracee::MapsEntry>& maps);
 
+  // The same for so many bytes of other code; the blob is there then.
+  std::string make_code_room(const Means& means, Range near, uint64_t bytes,
+                             const std::vector<tracee::MapsEntry>& maps);
+
   std::optional<VirtAddr> allocate(VirtAddr near, uint64_t size) { return arena_.allocate(near, size); }
   void release(VirtAddr address, uint64_t size) { arena_.release(address, size); }
   // Whether it is ours: a copy, or the blob.
   bool contains(VirtAddr address) const { return arena_.contains(address); }
+  std::vector<Range> code_ranges() const { return arena_.ranges(); }
+  // Where a thread that a signal finds at `pc` must begin anew: one that is writing a record (agent::Blob).
+  std::optional<VirtAddr> begins_anew_at(VirtAddr pc) const;
+
+  // The recorder's mappings, which leave() unmaps too; `control` is where wrappers will look for it.
+  bool adopt_recorder(const tracee::ProcessMemory& memory, Range control_mapping, Range shared_mapping);
 
   // Tells the handler of a site, before its int3 is written. False where the table is full or gone.
   bool add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy, std::byte displaced);
@@ -76,6 +89,8 @@ class Foothold {
   uint64_t slots_for(size_t sites) const;
   static uint64_t table_size(uint64_t slots);
   bool write_table(const tracee::ProcessMemory& memory, Range where, uint64_t slots);
+  std::string make_chunk(const Means& means, Range near, uint64_t bytes, size_t sites,
+                         const std::vector<tracee::MapsEntry>& maps);
   bool table_has_room(size_t sites) const;
   bool add(const tracee::ProcessMemory& memory, agent::SiteEntry entry);
   bool put(agent::SiteEntry entry);
@@ -86,6 +101,7 @@ class Foothold {
   VirtAddr blob_;
   Range frame_area_;
   CodeArena arena_;
+  Range control_, shared_;  // the recorder's
   Range table_;
   std::vector<agent::SiteEntry> entries_;  // of the table
   size_t entries_used_ = 0;

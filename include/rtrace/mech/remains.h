@@ -38,6 +38,12 @@ struct Remains {
     VirtAddr semaphore, entry;
   };
   std::vector<Raised> semaphores;
+  // What wrappers read and write.
+  struct Recorder {
+    VirtAddr control;
+    Range shared;
+  };
+  std::vector<Recorder> recorders;
 
   bool empty() const { return pages.empty() && bytes.empty(); }
 };

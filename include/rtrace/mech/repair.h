@@ -17,7 +17,8 @@ struct Repaired {
   bool handler = false;  // the bridging handler was taken out
   size_t pages = 0;      // mappings of ours that were unmapped
   std::string left;      // why others stay, inert; empty where none does
-  bool nothing() const { return places == 0 && !handler && pages == 0 && left.empty(); }
+  std::string kept;      // why some stay for good, and are no remains any more
+  bool nothing() const { return places == 0 && !handler && pages == 0 && left.empty() && kept.empty(); }
 };
 
 // Stops the process for a moment, and lets it go as if nothing had been. `known` are bytes that its own

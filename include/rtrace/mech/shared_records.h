@@ -43,11 +43,15 @@ class SharedRecords {
 
   // The thread will not run again, and none with its thread pointer has run since. Its slot is anybody's;
   // its records stay where they are.
-  void thread_ended(pid_t tid) const;
+  void thread_ended(uint64_t thread_pointer, pid_t tid) const;
+  // A thread with that pointer is about to run for the first time: whoever had it before has ended.
+  void thread_begins(uint64_t thread_pointer) const;
   // Another task is about to run with the thread's own thread pointer (a vfork child), or has ceased to. The
   // thread itself does not run.
-  void mute(pid_t tid) const;
-  void unmute(pid_t tid) const;
+  void mute(uint64_t thread_pointer) const;
+  void unmute(uint64_t thread_pointer) const;
+  // The thread, which does not run, was kept from running for so many ticks.
+  void held(uint64_t thread_pointer, uint64_t ticks) const;
   // The thread runs on this stack, of which nothing is unmapped above its stack pointer.
   void set_stack(pid_t tid, Range stack) const;
   // What the recorder knows of pages is out of date.
@@ -57,6 +61,8 @@ class SharedRecords {
   std::vector<uint64_t> used() const;
 
  private:
+  agent::Slot* find(uint64_t thread_pointer) const;
+
   std::span<std::byte> memory_;
   RecorderSize size_;
   agent::SharedLayout layout_;
@@ -70,7 +76,8 @@ struct CountedCalls {
   uint64_t total = 0, inner = 0, recursive = 0, greatest = 0;
   std::vector<uint64_t> durations = std::vector<uint64_t>(agent::kBuckets);
 };
-// By function. Threads may be counting on meanwhile: a call that ends now is in some of it.
-std::vector<CountedCalls> counted_calls(const SharedRecords& records);
+// Of the first so many functions. Threads may be counting on meanwhile: a call that ends now is in some of
+// it.
+std::vector<CountedCalls> counted_calls(const SharedRecords& records, uint32_t functions = ~uint32_t{0});
 
 }  // namespace rtrace::mech

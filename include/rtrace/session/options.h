@@ -43,6 +43,8 @@ struct Options {
   std::string where;    // an expression (rtrace/sink/where.h); empty: none
   enum class Cpu : uint8_t { follow, any };
   Cpu cpu = Cpu::follow;
+  enum class Mechanism : uint8_t { automatic, breakpoint, trampoline };
+  Mechanism mechanism = Mechanism::automatic;
   enum class OnFull : uint8_t { block, drop };
   OnFull on_full = OnFull::block;
   std::vector<std::string> words;  // the options as given, the command left out

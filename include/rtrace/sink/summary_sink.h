@@ -45,10 +45,11 @@ struct SummaryRow {
 
 // What of a stop is rtrace's, as far as it is known.
 struct OwnShare {
-  uint64_t low_ns;     // around the time that rtrace holds the thread: delivery and wake-ups, a low estimate
-  uint64_t spread_ns;  // of that: half the distance from the 10th to the 90th percentile
-  uint64_t stops;      // seen so far
-  uint64_t held_ns;    // that threads were held at them
+  uint64_t low_ns;      // around the time that rtrace holds the thread: delivery and wake-ups, a low estimate
+  uint64_t spread_ns;   // of that: half the distance from the 10th to the 90th percentile
+  uint64_t stops;       // seen so far
+  uint64_t held_ns;     // that threads were held at them
+  uint64_t wrapped_ns;  // of a call by trampoline, a low estimate; 0: none was made
 };
 
 struct SummaryTable {
@@ -79,6 +80,7 @@ class SummarySink : public Sink {
   void entered(const decode::CallEntered& call);
   void returned(const decode::CallReturned& call);
   void abandoned(const decode::CallAbandoned& call);
+  void counted(const decode::CallsCounted& calls);
   void take_block(SummaryRow& row);
   void count_duration(SummaryRow& row, uint64_t duration);
 

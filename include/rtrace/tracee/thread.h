@@ -41,6 +41,8 @@ Alive step(pid_t tid);
 // From an event stop inside a system call (exec, fork) to the stop at its end, consumed.
 Alive leave_syscall(pid_t tid);
 Alive listen(pid_t tid);
+// From now on a vfork of the task ends with a stop of its own (an OtherEvent), before it runs on.
+Alive stop_at_vfork_end(pid_t tid);
 Alive detach(pid_t tid, int signal = 0);
 std::optional<unsigned long> event_message(pid_t tid);
 std::optional<siginfo_t> signal_info(pid_t tid);

@@ -24,6 +24,13 @@ TEST(Jump, ReachEndsAtTheLastRel32) {
   EXPECT_EQ(encode_jmp(from, from + 5 - 0x80000001), std::nullopt);
 }
 
+TEST(Jump, SaysWhereItLeads) {
+  for (VirtAddr to : {VirtAddr{0x401000}, VirtAddr{0x402005}, VirtAddr{0x7f000000}})
+    EXPECT_EQ(near_jump_target(*encode_jmp({0x402000}, to), {0x402000}), to);
+  EXPECT_EQ(near_jump_target(assemble("e8 00 00 00 00"), {0x402000}), std::nullopt);
+  EXPECT_EQ(near_jump_target(assemble("e9 00 00 00"), {0x402000}), std::nullopt);
+}
+
 TEST(Jump, TheFarOneHoldsItsTarget) {
   EXPECT_EQ(bytes_of(encode_far_jmp({0x7f1122334455})),
             assemble("ff 25 00 00 00 00 55 44 33 22 11 7f 00 00"));

@@ -350,12 +350,14 @@ TEST(Recorder, AThreadThatFollowsAnotherOnItsPlaceIsToldApart) {
   std::vector<pid_t> expected;
   for (unsigned i = 0; i < 20; ++i) {
     pid_t tid = 0;
+    uint64_t thread_pointer = 0;
     std::thread([&] {
       tid = gettid();
+      asm volatile("mov %%fs:0, %0" : "=r"(thread_pointer));
       rt_add(0, 0);
     }).join();
     expected.push_back(tid);
-    recorder.records().thread_ended(tid);
+    recorder.records().thread_ended(thread_pointer, tid);
   }
   recorder.unpatch();
   std::vector<std::vector<pid_t>> seen(64);
@@ -367,6 +369,55 @@ TEST(Recorder, AThreadThatFollowsAnotherOnItsPlaceIsToldApart) {
   std::sort(all.begin(), all.end());
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(all, expected);
+}
+
+uint64_t own_thread_pointer() {
+  uint64_t value = 0;
+  asm volatile("mov %%fs:0, %0" : "=r"(value));
+  return value;
+}
+
+TEST(Recorder, WhileAThreadsPointerIsLentNothingIsRecorded) {
+  for (bool known : {false, true}) {
+    InProcessRecorder recorder(Setting{agent::Mode::count}, {{entry_of(rt_add)}});
+    recorder.patch();
+    if (known) rt_add(0, 0);
+    const uint64_t before = counted_calls(recorder.records())[0].entered;
+    recorder.records().mute(own_thread_pointer());
+    rt_add(0, 0);
+    recorder.records().unmute(own_thread_pointer());
+    const uint64_t meanwhile = counted_calls(recorder.records())[0].entered;
+    rt_add(0, 0);
+    recorder.unpatch();
+    EXPECT_EQ(meanwhile, before);
+    EXPECT_EQ(counted_calls(recorder.records())[0].entered, before + 1);
+  }
+}
+
+TEST(Recorder, AThreadThatBeginsDoesNotInheritThatOfAnother) {
+  InProcessRecorder recorder(Setting{}, {{entry_of(rt_add)}});
+  recorder.patch();
+  rt_add(0, 0);
+  recorder.records().thread_begins(own_thread_pointer());
+  rt_add(0, 0);
+  recorder.unpatch();
+  unsigned threads = 0;
+  recorder.read_all([&](const Record& record, size_t) { threads += record.kind == Kind::thread; });
+  EXPECT_EQ(threads, 2u);
+}
+
+TEST(Recorder, TimeForWhichTheTracerHoldsAThreadIsNoCalls) {
+  InProcessRecorder recorder(Setting{agent::Mode::count}, {{entry_of(rt_outer)}, {entry_of(rt_add)}});
+  recorder.patch();
+  rt_outer(0, 0);
+  constexpr uint64_t kLong = uint64_t{1} << 40;
+  // As if it had been held in the middle of a call: what is open then began so much later.
+  recorder.records().held(own_thread_pointer(), kLong);
+  rt_outer(0, 0);
+  recorder.unpatch();
+  const auto calls = counted_calls(recorder.records());
+  EXPECT_EQ(calls[0].returned, 2u);
+  EXPECT_LT(calls[0].greatest, kLong);
 }
 
 TEST(Recorder, CountsInPlaceWithoutRecords) {

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "rtrace/agent/recorder.h"
 #include "rtrace/arch/placement.h"
 
 namespace rtrace::mech {
@@ -19,9 +20,9 @@ constexpr size_t kBlobPages = agent::kBlobRoom / arch::kPageSize;
 // Anonymous pages of this very process, which stand for a tracee's.
 class Pages {
  public:
-  explicit Pages(size_t count) : size_(count * arch::kPageSize) {
-    base_ = static_cast<std::byte*>(
-        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  explicit Pages(size_t count, uint64_t near = 0) : size_(count * arch::kPageSize) {
+    base_ = static_cast<std::byte*>(mmap(reinterpret_cast<void*>(near), size_, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   }
   ~Pages() { munmap(base_, size_); }
   Pages(const Pages&) = delete;
@@ -44,14 +45,16 @@ class Pages {
     return reinterpret_cast<T*>(base_ + page * arch::kPageSize);
   }
   Remains find() const {
-    tracee::MapsEntry entry;
-    entry.range = {at(0), at(0) + size_};
-    entry.readable = true;
+    // As the kernel shows a mapping one page of which has advice of its own.
+    tracee::MapsEntry entry, rest;
+    entry.range = {at(0), at(1)};
+    rest.range = {at(1), at(0) + size_};
+    entry.readable = rest.readable = true;
     tracee::MapsEntry code;
     code.range = {{0x1000}, {0x3000}};
     code.executable = true;
     code.inode = 1;
-    return find_remains(tracee::ProcessMemory(getpid()), {code, entry});
+    return find_remains(tracee::ProcessMemory(getpid()), {code, entry, rest});
   }
 
  private:
@@ -90,6 +93,43 @@ TEST(Remains, TellWhatBelongsWhereEachSiteStands) {
   EXPECT_EQ(remains.bytes[0].address, VirtAddr{0x1000});
   EXPECT_EQ(remains.bytes[0].original, std::vector{std::byte{0x90}});
   EXPECT_EQ(remains.bytes[0].written, std::vector{std::byte{0xcc}});
+}
+
+// A recorder with one jump to a page of wrappers, in the mapping that begins at page 0.
+void note_jump(Pages& pages, VirtAddr at, VirtAddr to) {
+  pages.header(0, agent::kControlMapping, 4 * arch::kPageSize);
+  auto& head = *pages.as<agent::ControlHead>(0);
+  head.notes = pages.at(3).value;
+  head.notes_count = 2;
+  auto& note = pages.as<agent::EntryNote>(3)[1];
+  note.address = at.value;
+  std::memset(note.original, 0x90, sizeof note.original);
+  note.written[0] = 0xe9;
+  const auto distance = static_cast<int32_t>(to.value - at.value - sizeof note.written);
+  std::memcpy(note.written + 1, &distance, sizeof distance);
+}
+
+TEST(Remains, TellWhatBelongsWhereEachJumpToAWrapperStands) {
+  constexpr VirtAddr kEntry{0x2ffc};  // its last byte is the last of the code
+  Pages pages(6);
+  // Only where it leads to a page of ours is a note believed.
+  note_jump(pages, kEntry, {0x10});
+  EXPECT_THAT(pages.find().bytes, IsEmpty());
+  Pages near(6, 0x20000000);
+  note_jump(near, kEntry, near.at(5) + 64);
+  near.header(5, agent::kCopiesMapping, arch::kPageSize);
+  const Remains remains = near.find();
+  EXPECT_THAT(remains.pages, SizeIs(2));
+  EXPECT_THAT(remains.recorders, SizeIs(1));
+  ASSERT_THAT(remains.bytes, SizeIs(1));
+  EXPECT_EQ(remains.bytes[0].address, kEntry);
+  EXPECT_EQ(remains.bytes[0].original, std::vector(5, std::byte{0x90}));
+  EXPECT_EQ(remains.bytes[0].written[0], std::byte{0xe9});
+  // And only where it stands in code.
+  note_jump(near, {0x5000}, near.at(5) + 64);
+  EXPECT_THAT(near.find().bytes, IsEmpty());
+  near.as<agent::ControlHead>(0)->notes_count = ~uint64_t{0};
+  EXPECT_THAT(near.find().bytes, IsEmpty());
 }
 
 TEST(Remains, WithHostileNumbersAreNotBelieved) {

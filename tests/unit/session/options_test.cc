@@ -80,6 +80,7 @@ std::string canonical(const Options& options) {
   all.add("max_line", options.text.render.max_line, size_t{4096});
   all.add("on_full", static_cast<int>(options.on_full), 0);
   all.add("cpu", static_cast<int>(options.cpu), 0);
+  all.add("mechanism", static_cast<int>(options.mechanism), 0);
   all.add("follow", options.follow, false);
   all.add("syscalls", options.syscalls, false);
   all.add("explain", options.explain, false);
@@ -175,6 +176,9 @@ const std::vector<Row>& rows() {
       {"--on-full=drop cmd", "on_full=1"},
       {"--on-full block cmd", ""},
       {"--cpu=any cmd", "cpu=1"},
+      {"--mechanism=auto cmd", ""},
+      {"--mechanism=breakpoint cmd", "mechanism=1"},
+      {"--mechanism trampoline cmd", "mechanism=2"},
       {"--cpu follow cmd", ""},
       {"-o out cmd", "output=out"},
       {"-o - cmd", "output=-"},
@@ -322,6 +326,7 @@ TEST(Options, MistakesAreNamedWithAHint) {
       {"-n 99999999999999999999 cmd", "-n 99999999999999999999"},
       {"--on-full=wait cmd", "block or drop is expected"},
       {"--cpu=1 cmd", "follow or any is expected"},
+      {"--mechanism=uprobe cmd", "auto, breakpoint or trampoline is expected"},
       {"--ready-fd=1000000 cmd", "Bad file descriptor"},
       {"--slower=5 cmd", "a duration is expected"},
       {"--slower=fast cmd", "a duration is expected"},

@@ -139,6 +139,32 @@ TEST_F(SummaryTest, AFunctionWithinItselfIsTimedOnce) {
   EXPECT_EQ(row(0).max_ns, 1000u);
 }
 
+TEST_F(SummaryTest, CallsThatWereCountedElsewhereAddToTheOthers) {
+  const auto outer = call_site("outer");
+  returned(outer, {.duration = 100, .self = 100});
+  decode::CallsCounted counted;
+  counted.label = &outer;
+  counted.calls = 11;
+  counted.returned = 10;
+  counted.errors = 2;
+  counted.total = 5000;
+  counted.outermost = 4000;
+  counted.self = 3000;
+  counted.greatest = 900;
+  counted.durations.resize(agent::kBuckets);
+  counted.durations[agent::bucket_of(500)] = 10;
+  sink.take(thread(counted));
+  EXPECT_EQ(row(0).calls, 12u);
+  EXPECT_EQ(row(0).returned, 11u);
+  EXPECT_TRUE(row(0).open_ended());
+  EXPECT_EQ(row(0).errors, 2u);
+  EXPECT_EQ(row(0).total_ns(), 4100u);
+  EXPECT_EQ(row(0).self_ns, 3100u);
+  EXPECT_EQ(row(0).max_ns, 900u);
+  EXPECT_EQ(table.blocks[table.rows[0].block - 1].counts[agent::bucket_of(500)], 10u);
+  EXPECT_EQ(table.blocks[table.rows[0].block - 1].counts[agent::bucket_of(100)], 1u);
+}
+
 TEST_F(SummaryTest, ErrorsAreCountedWhetherOrNotTheirNumberIsKnown) {
   const auto f = call_site("f");
   returned(f, {.error = 2});

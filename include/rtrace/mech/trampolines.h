@@ -1,0 +1,108 @@
+// The wrapped functions of one address space: jumps over their first instructions, the stubs that these lead
+// to, and what of them a process must be freed of. Every change asks for all tasks of the memory to be
+// stopped.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rtrace/arch/prologue.h"
+#include "rtrace/mech/address_space.h"
+#include "rtrace/mech/agent_link.h"
+#include "rtrace/mech/patch.h"
+#include "rtrace/mech/wrapper_stub.h"
+
+namespace rtrace::mech {
+
+// A stopped task and what stands on its stack, for StandingThread; and on the stack that a signal handler on
+// one of its own has interrupted.
+struct StoppedThread {
+  pid_t tid = 0;
+  VirtAddr pc;
+  uint64_t thread_pointer = 0;
+  bool in_handler = false;  // a signal's frame may lie on its stack
+  std::vector<uint64_t> stack;
+};
+// nullopt where the task has died.
+std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& memory,
+                                     const std::vector<tracee::MapsEntry>& maps);
+
+class Trampolines {
+ public:
+  // For one function, prologue's copy and stub together, at most.
+  static constexpr uint64_t kCodeBytes = arch::kMaxPrologue + kMaxWrapperStub;
+
+  Trampolines(AddressSpace& space, PatchLedger& ledger, OwnerList& owners)
+      : space_(space), ledger_(ledger), link_(owners) {}
+  ~Trampolines() { forget_all(); }
+  Trampolines(const Trampolines&) = delete;
+  Trampolines& operator=(const Trampolines&) = delete;
+
+  // Injects the recorder, once. What went wrong, in words.
+  std::string begin(const Foothold::Means& means, const AgentLink::Setting& setting);
+  bool begun() const { return begun_; }
+
+  // A function that a breakpoint stands on, owned by one probe and nothing else.
+  struct Function {
+    VirtAddr entry;
+    size_t room = 0;  // plan::EntryPatch
+    uint64_t size = 0;
+    std::span<const std::byte> expected;  // of the file, `room` bytes or fewer
+    agent::FunctionPlan plan;
+  };
+  struct Wrapped {
+    uint32_t index = 0;  // of the recorder's functions
+    VirtAddr jump;       // where our jump stands
+    uint8_t covered = 0;
+  };
+  using Answer = std::variant<Wrapped, Declined, Busy>;
+  // Takes the breakpoint out and puts the jump in. `threads` are all that the memory has.
+  Answer install(const Function& function, std::span<const StoppedThread> threads);
+
+  // The functions' own first bytes again, in this memory or in that of a fork child. Wrappers that are
+  // running go on.
+  void restore(const tracee::ProcessMemory& memory) const;
+  // From now on wrappers that are entered record nothing.
+  void fall_silent() const;
+  // Why our pages must stay for now; empty where no thread can come back to them.
+  std::string why_needed(std::span<const StoppedThread> threads) const;
+  // Whether it stands in one or will come back to one, for all that its stack shows. Words that look so are
+  // left by dead frames too; but what is wrapped calls nothing of the program's, so only a handler may be
+  // running above a wrapper.
+  bool leads_to_wrapper(const StoppedThread& thread) const;
+  // An object has left the link map.
+  void forget(Range range);
+  void forget_all();
+
+  // Calls that have been counted, by Wrapped::index.
+  std::vector<CountedCalls> counted() const { return counted_calls(link_.records(), next_); }
+  const SharedRecords& records() const { return link_.records(); }
+  size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    uint32_t index = 0;
+    agent::EntryNote note{};
+    PatchLedger::Index patch = PatchLedger::kNone;
+  };
+  struct Made {
+    VirtAddr copy, stub;
+    arch::Prologue prologue;
+  };
+  std::variant<Made, Declined, Busy> make_code(const Function& function, std::span<const std::byte> own,
+                                               uint32_t index);
+  Answer write_jump(const Function& function, const Made& made, uint32_t index);
+
+  AddressSpace& space_;
+  PatchLedger& ledger_;
+  AgentLink link_;
+  bool begun_ = false;
+  uint32_t next_ = 0;
+  std::map<VirtAddr, Entry> entries_;  // by where the jump stands
+};
+
+}  // namespace rtrace::mech

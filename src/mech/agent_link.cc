@@ -1,0 +1,182 @@
+#include "rtrace/mech/agent_link.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "rtrace/arch/placement.h"
+#include "rtrace/base/error.h"
+#include "rtrace/base/log.h"
+#include "rtrace/base/unique_fd.h"
+
+namespace rtrace::mech {
+namespace {
+
+constexpr uint64_t kNoExecSeal = 8;  // MFD_NOEXEC_SEAL (Linux 6.3)
+
+template <typename T>
+bool put(const tracee::ProcessMemory& memory, VirtAddr address, const T& value) {
+  return memory.write(address, std::as_bytes(std::span(&value, 1))) == 0;
+}
+
+std::string failed(const char* what, const std::optional<int64_t>& answer) {
+  if (!answer) return "the thread could not make the system call";
+  return fmt::format("{} in the process failed: {}", what, strerror(static_cast<int>(-*answer)));
+}
+
+bool is_error(const std::optional<int64_t>& answer) {
+  return !answer || *answer < 0;
+}
+
+agent::MappingHeader header_of(agent::MappingKind kind, uint64_t size, uint64_t session) {
+  agent::MappingHeader header{{}, agent::kAbiVersion, kind, size, session};
+  std::memcpy(header.magic, agent::kMappingMagic, sizeof header.magic);
+  return header;
+}
+
+// Where the kernel promises every page ahead (Documentation/mm/overcommit-accounting.rst), one that it has
+// none for would kill the program.
+bool memory_is_counted_ahead() {
+  return tracee::read_file("/proc/sys/vm/overcommit_memory").starts_with("2");
+}
+
+}  // namespace
+
+AgentLink::~AgentLink() {
+  if (owned_) {
+    auto* node = reinterpret_cast<OwnerList::Node*>(view_ + arch::kPageSize - 64);
+    owners_.remove(*node);
+  }
+  if (view_ != nullptr) munmap(view_, view_size_);
+}
+
+std::string AgentLink::begin(const Foothold::Means& means, Foothold& foothold, const Setting& setting) {
+  setting_ = setting;
+  if (memory_is_counted_ahead()) return "memory is not overcommitted here (vm.overcommit_memory)";
+  tracee::RemoteCall remote(means.stopped, means.memory, foothold.gadget(), foothold.frame_area());
+  std::string failure = map_control(remote, means);
+  // The mapping's name: the magic word at the blob's beginning.
+  const VirtAddr name = foothold.code_ranges().front().begin;
+  if (failure.empty()) failure = map_shared(remote, means, name);
+  if (failure.empty()) failure = fill(means.memory);
+  if (failure.empty() && !foothold.adopt_recorder(means.memory, control_, shared_))
+    failure = "the new pages cannot be written (/proc/PID/mem)";
+  // Last of all: from here on wrappers record.
+  if (failure.empty() && !set_mode(means.memory, setting.mode)) failure = "the new pages cannot be written";
+  if (failure.empty()) return failure;
+  for (Range range : {control_, shared_})
+    if (range.begin) (void)remote.call(SYS_munmap, {range.begin.value, range.size()});
+  return failure;
+}
+
+// At once after each mapping was made: whoever comes after our death finds it by this.
+bool AgentLink::write_head(const Foothold::Means& means) const {
+  const agent::ControlLayout layout = agent::control_layout(setting_.size.functions);
+  agent::ControlHead head{};
+  head.mapping = header_of(agent::kControlMapping, layout.size, means.ledger.session());
+  head.notes = control_.begin.value + layout.notes;
+  head.notes_count = setting_.size.functions;
+  head.shared = shared_.begin.value;
+  head.shared_size = shared_.size();
+  return put(means.memory, control_.begin, head);
+}
+
+std::string AgentLink::map_control(tracee::RemoteCall& remote, const Foothold::Means& means) {
+  const uint64_t size = agent::control_layout(setting_.size.functions).size;
+  auto answer = remote.call(SYS_mmap, {0, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, ~uint64_t{0}, 0});
+  if (is_error(answer)) return failed("mmap", answer);
+  const VirtAddr at{static_cast<uint64_t>(*answer)};
+  control_ = {at, at + size};
+  if (!write_head(means)) return "the new pages cannot be written (/proc/PID/mem)";
+  answer = remote.call(SYS_madvise,
+                       {at.value + agent::kControlOffset, arch::kPageSize, uint64_t{MADV_WIPEONFORK}});
+  return is_error(answer) ? failed("madvise", answer) : std::string();
+}
+
+std::string AgentLink::map_shared(tracee::RemoteCall& remote, const Foothold::Means& means, VirtAddr name) {
+  constexpr uint64_t kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  auto fd = remote.call(SYS_memfd_create, {name.value, kFlags | kNoExecSeal});
+  if (fd && *fd == -EINVAL) fd = remote.call(SYS_memfd_create, {name.value, kFlags});
+  if (is_error(fd)) return failed("memfd_create", fd);
+  const UniqueFd ours(
+      open(fmt::format("/proc/{}/fd/{}", means.memory.pid(), *fd).c_str(), O_RDWR | O_CLOEXEC));
+  const uint64_t size = setting_.size.layout().size;
+  const std::string failure = ours ? view(ours.get()) : std::string("its memfd cannot be opened");
+  if (failure.empty())
+    reinterpret_cast<agent::SharedHeader*>(view_ + arch::kPageSize)->mapping =
+        header_of(agent::kSharedMapping, size, means.ledger.session());
+  std::optional<int64_t> mapped;
+  if (failure.empty())
+    mapped = remote.call(SYS_mmap, {0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                                    static_cast<uint64_t>(*fd), 0});
+  if (!is_error(mapped)) {
+    const VirtAddr at{static_cast<uint64_t>(*mapped)};
+    shared_ = {at, at + size};
+  }
+  const bool written = write_head(means);
+  (void)remote.call(SYS_close, {static_cast<uint64_t>(*fd)});
+  if (!failure.empty()) return failure;
+  if (is_error(mapped)) return failed("mmap", mapped);
+  return written ? std::string() : "the new pages cannot be written (/proc/PID/mem)";
+}
+
+// Its size is sealed: a file that somebody cut off would kill us at the next look.
+std::string AgentLink::view(int fd) {
+  const uint64_t size =
+      (setting_.size.layout().size + arch::kPageSize - 1) / arch::kPageSize * arch::kPageSize;
+  if (ftruncate(fd, static_cast<off_t>(size)) != 0)
+    return fmt::format("its memfd cannot be made {} MiB large: {}", size >> 20, strerror(errno));
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return fmt::format("its memfd cannot be sealed: {}", strerror(errno));
+  view_size_ = arch::kPageSize + size;
+  void* reserved =
+      mmap(nullptr, view_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return fmt::format("no memory of ours for it: {}", strerror(errno));
+  view_ = static_cast<std::byte*>(reserved);
+  if (mmap(view_ + arch::kPageSize, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
+           0) == MAP_FAILED)
+    return fmt::format("it cannot be mapped by us: {}", strerror(errno));
+  return {};
+}
+
+std::string AgentLink::fill(const tracee::ProcessMemory& memory) {
+  records_.emplace(std::span(view_ + arch::kPageSize, view_size_ - arch::kPageSize), setting_.size);
+  agent::SharedHeader& shared = records_->header();
+  auto* node = new (view_ + arch::kPageSize - 64) OwnerList::Node;
+  std::atomic_ref<uint32_t>(shared.owner).store(static_cast<uint32_t>(gettid()));
+  owned_ = owners_.add(*node);
+  if (!owned_) return fmt::format("more than {} processes are traced so", OwnerList::kMost);
+  agent::Control control = records_->control(shared_.begin, control_.begin + agent::kPlansOffset);
+  control.mode = agent::Mode::off;
+  control.on_full = setting_.on_full;
+  control.nanoseconds_per_tick = setting_.nanoseconds_per_tick;
+  control.share_inside = setting_.share_inside;
+  control.share_outside = setting_.share_outside;
+  const bool written = put(memory, control_.begin + agent::kControlOffset, control);
+  RTRACE_LOG(mech, 1, "recorder of {}: control at {}, shared at {}, {} MiB", memory.pid(), control_.begin,
+             shared_.begin, shared_.size() >> 20);
+  return written ? std::string() : "the new pages cannot be written (/proc/PID/mem)";
+}
+
+bool AgentLink::set_plan(const tracee::ProcessMemory& memory, uint32_t function,
+                         agent::FunctionPlan plan) const {
+  plan.finish(function);
+  return put(memory, control_.begin + agent::kPlansOffset + function * sizeof plan, plan);
+}
+
+bool AgentLink::note_entry(const tracee::ProcessMemory& memory, uint32_t function,
+                           const agent::EntryNote& note) const {
+  const uint64_t notes = agent::control_layout(setting_.size.functions).notes;
+  return put(memory, control_.begin + notes + function * sizeof note, note);
+}
+
+bool AgentLink::set_mode(const tracee::ProcessMemory& memory, agent::Mode mode) const {
+  return put(memory, control_.begin + agent::kControlOffset + offsetof(agent::Control, mode), mode);
+}
+
+}  // namespace rtrace::mech

@@ -1,0 +1,62 @@
+#include "left_wrappers.h"
+
+#include <algorithm>
+#include <array>
+
+#include "rtrace/agent/recorder.h"
+#include "rtrace/arch/jump.h"
+
+namespace rtrace::mech {
+namespace {
+
+constexpr uint32_t kMostFunctions = 1U << 20;
+
+bool has_returned(const agent::Summary& summary) {
+  uint64_t returned = 0;
+  for (uint64_t count : summary.durations.counts) returned += count;
+  return summary.entered == returned;
+}
+
+}  // namespace
+
+bool is_jump(const ForeignBytes& bytes) {
+  return bytes.written.size() == arch::kNearJump &&
+         arch::near_jump_target(bytes.written, bytes.address).has_value();
+}
+
+bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains) {
+  return std::any_of(remains.bytes.begin(), remains.bytes.end(), [&](const auto& bytes) {
+    std::vector<std::byte> now(bytes.written.size());
+    return is_jump(bytes) && memory.read_forced(bytes.address, now) == now.size() && now == bytes.written;
+  });
+}
+
+bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains) {
+  for (const auto& recorder : remains.recorders) {
+    const auto control = memory.read_value<agent::Control>(recorder.control + agent::kControlOffset);
+    const auto header = memory.read_value<agent::SharedHeader>(recorder.shared.begin);
+    if (!control || !header || control->functions > kMostFunctions) continue;
+    const uint64_t claimed = uint64_t{control->functions} + header->summaries_claimed;
+    for (uint64_t i = 0; i < std::min<uint64_t>(claimed, control->summaries_count); ++i) {
+      const VirtAddr at{control->summaries + i * sizeof(agent::Summary)};
+      const auto summary = memory.read_value<agent::Summary>(at);
+      if (!summary || !has_returned(*summary)) return true;
+    }
+  }
+  return false;
+}
+
+bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains) {
+  std::vector<Range> code;
+  for (const auto& page : remains.pages)
+    if (page.kind == agent::kBlobMapping || page.kind == agent::kCopiesMapping) code.push_back(page.range);
+  const StandingThread standing{thread.tid, thread.pc, thread.stack};
+  return !remains.recorders.empty() && patch_conflicts(code, {&standing, 1});
+}
+
+void forget_pages(const tracee::ProcessMemory& memory, const Remains& remains) {
+  const std::array<std::byte, sizeof agent::kMappingMagic> nothing{};
+  for (const auto& page : remains.pages) (void)memory.write(page.range.begin, nothing);
+}
+
+}  // namespace rtrace::mech

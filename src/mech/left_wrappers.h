@@ -1,0 +1,24 @@
+// What has to be known of wrapped functions before the pages of a tracer that died may go.
+#pragma once
+
+#include "rtrace/mech/remains.h"
+#include "rtrace/mech/trampolines.h"
+
+namespace rtrace::mech {
+
+// Over a function's first instructions, to its wrapper. Nobody can stand inside.
+bool is_jump(const ForeignBytes& bytes);
+// Whether any of those that were found is still there.
+bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains);
+
+// A wrapper that runs shows by its call, which has not returned: on whatever stack it does; but also one that
+// was left for good. (Its first and last instructions show by the thread's pc.)
+bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains);
+// Whether any word of its stack is an address in our code: a wrapper that runs has its return address there,
+// and dead frames may have left some.
+bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains);
+
+// The pages stay mapped for whatever may come back to them, and are nothing that has to be repaired.
+void forget_pages(const tracee::ProcessMemory& memory, const Remains& remains);
+
+}  // namespace rtrace::mech

@@ -1,0 +1,224 @@
+#include "rtrace/mech/trampolines.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "rtrace/arch/placement.h"
+#include "rtrace/base/log.h"
+#include "rtrace/base/moment.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::mech {
+namespace {
+
+constexpr uint64_t kDeepest = uint64_t{8} << 20;  // of a stack that is looked at
+constexpr size_t kMostStacks = 4;                 // of one thread
+
+bool has_shadow_stack(pid_t pid) {
+  const std::string status = tracee::read_file(fmt::format("/proc/{}/status", pid));
+  const size_t line = status.find("x86_Thread_features:");
+  return line != std::string::npos &&
+         status.substr(line, status.find('\n', line) - line).find("shstk") != std::string::npos;
+}
+
+// From the stack pointer up, red zone included.
+std::vector<uint64_t> stack_words(const tracee::ProcessMemory& memory, VirtAddr sp,
+                                  const tracee::MapsEntry& mapping) {
+  const VirtAddr begin = std::max(
+      mapping.range.begin, VirtAddr{(sp.value - arch::kRedZone) / sizeof(uint64_t) * sizeof(uint64_t)});
+  std::vector<uint64_t> words(std::min<uint64_t>(mapping.range.end - begin, kDeepest) / sizeof(uint64_t));
+  const size_t got = memory.read(begin, std::as_writable_bytes(std::span(words)));
+  words.resize(got / sizeof(uint64_t));
+  return words;
+}
+
+// What reads as a signal frame tells where the interrupted stack ends: the return to rt_sigreturn first, rsp
+// at 168, cs at 192 (kernel: arch/x86/include/asm/sigframe.h).
+void add_interrupted_stacks(std::span<const uint64_t> words, std::vector<VirtAddr>& tops) {
+  constexpr size_t kSp = 168 / 8, kSelectors = 192 / 8;
+  constexpr uint64_t kUserCode = 0x33;  // arch/x86/include/asm/segment.h, __USER_CS
+  for (size_t at = 0; at + kSelectors < words.size(); ++at)
+    if ((words[at + kSelectors] & 0xffff) == kUserCode) tops.push_back({words[at + kSp]});
+}
+
+bool same_page(VirtAddr address, size_t size) {
+  return address.value / arch::kPageSize == (address.value + size - 1) / arch::kPageSize;
+}
+
+std::span<const std::byte> bytes_of(const uint8_t (&bytes)[agent::EntryNote::kLength]) {
+  return std::as_bytes(std::span(bytes));
+}
+
+}  // namespace
+
+std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& memory,
+                                     const std::vector<tracee::MapsEntry>& maps) {
+  const auto regs = tracee::registers(tid);
+  if (!regs) return std::nullopt;
+  StoppedThread thread{tid, regs->pc(), regs->raw.fs_base, false, {}};
+  std::vector<const tracee::MapsEntry*> looked;
+  std::vector<VirtAddr> tops = {regs->sp()};
+  for (size_t next = 0; next < tops.size(); ++next) {
+    const auto* mapping = tracee::find_mapping(maps, tops[next]);
+    if (mapping == nullptr || std::ranges::find(looked, mapping) != looked.end()) continue;
+    looked.push_back(mapping);
+    const auto words = stack_words(memory, tops[next], *mapping);
+    if (looked.size() < kMostStacks) add_interrupted_stacks(words, tops);
+    thread.stack.insert(thread.stack.end(), words.begin(), words.end());
+  }
+  thread.in_handler = tops.size() > 1;
+  return thread;
+}
+
+std::string Trampolines::begin(const Foothold::Means& means, const AgentLink::Setting& setting) {
+  if (begun_) return {};
+  std::string failure = link_.begin(means, space_.foothold(), setting);
+  begun_ = failure.empty();
+  return failure;
+}
+
+Trampolines::Answer Trampolines::install(const Function& function, std::span<const StoppedThread> threads) {
+  if (next_ == link_.capacity()) return Declined{"the recorder has no room for more functions"};
+  const auto stranger = std::find_if(threads.begin(), threads.end(),
+                                     [](const auto& thread) { return thread.thread_pointer == 0; });
+  if (stranger != threads.end()) return Busy{fmt::format("thread {} has no thread pointer", stranger->tid)};
+  const auto own = space_.own_code(function.entry, function.room);
+  const auto expected = function.expected.first(std::min(function.expected.size(), own.size()));
+  if (own.size() < function.room || !std::equal(expected.begin(), expected.end(), own.begin()))
+    return Declined{"the code in memory is not the file's"};
+  auto made = make_code(function, own, next_);
+  if (auto* declined = std::get_if<Declined>(&made)) return std::move(*declined);
+  if (auto* busy = std::get_if<Busy>(&made)) return std::move(*busy);
+  const Made& code = std::get<Made>(made);
+  const auto give_back = [&] {
+    space_.foothold().release(code.copy, arch::kMaxPrologue);
+    space_.foothold().release(code.stub, kMaxWrapperStub);
+  };
+  // At its second byte stands a thread whose SIGTRAP of the breakpoint is still to come.
+  std::vector<Range> forbidden = {inside(code.prologue.range()), {function.entry + 1, function.entry + 2}};
+  if (const BreakpointSite* site = space_.find(function.entry); site != nullptr && site->copy)
+    forbidden.push_back({site->copy, site->copy + site->copy_size});
+  for (const StoppedThread& thread : threads) {
+    const StandingThread standing{thread.tid, thread.pc, thread.stack};
+    if (auto busy = patch_conflicts(forbidden, {&standing, 1})) {
+      give_back();
+      return std::move(*busy);
+    }
+  }
+  Answer answer = write_jump(function, code, next_);
+  if (!std::holds_alternative<Wrapped>(answer)) give_back();
+  return answer;
+}
+
+std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Function& function,
+                                                                       std::span<const std::byte> own,
+                                                                       uint32_t index) {
+  Foothold& foothold = space_.foothold();
+  const auto copy = foothold.allocate(function.entry, arch::kMaxPrologue);
+  const auto stub = copy ? foothold.allocate(function.entry, kMaxWrapperStub) : std::nullopt;
+  const auto give_back = [&] {
+    if (copy) foothold.release(*copy, arch::kMaxPrologue);
+    if (stub) foothold.release(*stub, kMaxWrapperStub);
+  };
+  if (!stub) {
+    give_back();
+    return Busy{"no room for its wrapper near it yet"};
+  }
+  std::string refusal;
+  auto prologue = arch::relocate_prologue({own, function.entry, function.size}, *copy);
+  if (const auto* refused = std::get_if<arch::Refused>(&prologue)) refusal = refused->reason;
+  Made made{*copy, *stub, {}};
+  if (refusal.empty()) {
+    made.prologue = std::get<arch::Prologue>(std::move(prologue));
+    const Range covered = made.prologue.range();
+    if (made.prologue.calls && has_shadow_stack(space_.pid()))
+      refusal = "its first instructions make a call, and the process has a shadow stack";
+    else if (!same_page(covered.begin, arch::kNearJump))
+      refusal = "its first instructions lie on two pages";
+    else if (space_.has_others_in(covered, function.entry))
+      refusal = "other breakpoints stand in its first instructions";
+  }
+  std::optional<WrapperStub> wrapper;
+  if (refusal.empty()) {
+    wrapper = wrapper_stub(function.plan, index, {*stub, *copy, foothold.enter(), foothold.leave_call()});
+    const bool written = wrapper && space_.memory().write(*copy, made.prologue.copy.code) == 0 &&
+                         space_.memory().write(*stub, wrapper->code) == 0 &&
+                         link_.set_plan(space_.memory(), index, function.plan);
+    if (!written) refusal = "its wrapper cannot be written";
+  }
+  if (refusal.empty()) return made;
+  give_back();
+  return Declined{refusal};
+}
+
+// What whoever survives us needs is written before the jump is.
+Trampolines::Answer Trampolines::write_jump(const Function& function, const Made& made, uint32_t index) {
+  const VirtAddr at = made.prologue.at;
+  const auto jump = arch::encode_jmp(at, made.stub);
+  if (!jump) return Declined{"its wrapper is out of reach"};
+  const auto own = space_.own_code(at, arch::kNearJump);
+  if (own.size() != arch::kNearJump) return Declined{"its code cannot be read"};
+  Entry entry{index, {}, PatchLedger::kNone};
+  entry.note.address = at.value;
+  std::memcpy(entry.note.original, own.data(), own.size());
+  std::memcpy(entry.note.written, jump->data(), jump->size());
+  entry.patch = ledger_.publish(space_.pid(), at, own, *jump);
+  const bool noted =
+      entry.patch != PatchLedger::kNone && link_.note_entry(space_.memory(), index, entry.note);
+  space_.give_up(function.entry);
+  const moment::Scope writing(Moment::byte_write);
+  if (!noted || space_.memory().write(at, *jump) != 0) {
+    ledger_.withdraw(entry.patch);
+    return Declined{"its code cannot be written"};
+  }
+  ++next_;
+  entries_[at] = entry;
+  RTRACE_LOG(mech, 2, "wrapper {} of {} in {}, stub {}", index, function.entry, space_.pid(), made.stub);
+  return Wrapped{index, at, made.prologue.covered};
+}
+
+void Trampolines::restore(const tracee::ProcessMemory& memory) const {
+  for (const auto& [at, entry] : entries_) {
+    std::byte now[agent::EntryNote::kLength];
+    const auto ours = bytes_of(entry.note.written);
+    if (memory.read_forced(at, now) == sizeof now && std::equal(ours.begin(), ours.end(), now))
+      (void)memory.write(at, bytes_of(entry.note.original));
+  }
+}
+
+void Trampolines::fall_silent() const {
+  if (begun_) (void)link_.set_mode(space_.memory(), agent::Mode::off);
+}
+
+// A wrapper that runs shows by its call, which has not returned; but for its first and last instructions, and
+// these by the thread's pc, or the pc in a handler's frame.
+std::string Trampolines::why_needed(std::span<const StoppedThread> threads) const {
+  if (!begun_) return {};
+  if (std::ranges::any_of(threads, [&](const auto& thread) { return leads_to_wrapper(thread); }))
+    return "a thread is still inside a wrapped call";
+  for (const CountedCalls& calls : counted())
+    if (calls.entered != calls.returned) return "a wrapped call has not returned";
+  return {};
+}
+
+bool Trampolines::leads_to_wrapper(const StoppedThread& thread) const {
+  StandingThread standing{thread.tid, thread.pc, thread.stack};
+  if (!thread.in_handler) standing.stack = {};
+  return begun_ && patch_conflicts(space_.foothold().code_ranges(), {&standing, 1});
+}
+
+void Trampolines::forget(Range range) {
+  std::erase_if(entries_, [&](const auto& entry) {
+    if (!range.contains(entry.first)) return false;
+    ledger_.withdraw(entry.second.patch);
+    (void)link_.note_entry(space_.memory(), entry.second.index, {});
+    return true;
+  });
+}
+
+void Trampolines::forget_all() {
+  for (const auto& [at, entry] : entries_) ledger_.withdraw(entry.patch);
+  entries_.clear();
+}
+
+}  // namespace rtrace::mech

@@ -1,0 +1,235 @@
+// Trampolines: their recorder's memory, kept in step with the threads, and the moments at which all tasks of
+// a process stand, so that code of several bytes may be written.
+#include <algorithm>
+
+#include "engine_core.h"
+#include "rtrace/base/log.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr unsigned kStopAgain = 1000;       // ms, for a stop that is pending already
+constexpr uint64_t kHaltWait = 20'000'000;  // ns, for all of a process: then all run on
+constexpr uint64_t kHandOn = 100'000'000;   // ns
+
+}  // namespace
+
+void Engine::prepare_wrapping() {
+  owners_.emplace(mech::AgentLink::kOwnerDistance);
+  services_.owners = &*owners_;
+  auto measured = mech::measure_recorder();
+  if (auto* share = std::get_if<mech::RecorderShare>(&measured)) services_.recorder = *share;
+  if (auto* why = std::get_if<std::string>(&measured)) services_.no_recorder = *why;
+}
+
+// What waits for a moment at which all tasks stand, and counts that whoever survives us is to print.
+void Engine::tend_trampolines() {
+  const uint64_t now = monotonic_now();
+  std::vector<pid_t> waiting;
+  for (const auto& [pid, process] : processes_)
+    if (!process->silent && process->image != nullptr && process->image->awaits_wrapping(now))
+      waiting.push_back(pid);
+  for (pid_t pid : waiting) {
+    const auto process = processes_.find(pid);
+    if (process == processes_.end() || process->second->image == nullptr) continue;
+    const std::shared_ptr<Image> image = process->second->image;
+    with_stopped(pid, [&](const NeedStopped& need_stopped) { image->wrap_late(need_stopped); });
+  }
+  if (now - counts_handed_on_ < kHandOn) return;
+  counts_handed_on_ = now;
+  for (const auto& [pid, process] : processes_) hand_on_counts(*process, nullptr);
+}
+
+void Engine::hand_on_counts(const Process& process, const Task* by) {
+  if (process.silent || process.image == nullptr || process.image->trampolines() == nullptr) return;
+  const mech::RecorderShare& share = services_.recorder;
+  shared_.summary.share.wrapped_ns =
+      (uint64_t{share.inside} + share.outside) * share.nanoseconds_per_tick >> 32;
+  process.image->hand_on_counts(by != nullptr ? by->id : event::TraceeId{process.pid, process.pid, 0});
+}
+
+// Nobody else runs in its memory, nor is about to.
+bool Engine::alone(const Task& task) const {
+  return births_.empty() && std::none_of(tasks_.begin(), tasks_.end(), [&](const auto& other) {
+           return other.second.get() != &task && other.second->process->image == task.process->image;
+         });
+}
+
+NeedStopped Engine::stop_here_alone(Task& task, const arch::Regs& at) {
+  const NeedStopped one = stop_here(task, at);
+  return {one, [this, one, &task]() -> std::optional<std::vector<pid_t>> {
+            if (!alone(task)) return std::nullopt;
+            const auto stopped = one();
+            return stopped ? std::optional(std::vector{*stopped}) : std::nullopt;
+          }};
+}
+
+std::vector<pid_t> Engine::tids_of(const std::vector<Halted>& halted, pid_t held) {
+  std::vector<pid_t> tids = {held};
+  for (const Halted& other : halted) tids.push_back(other.tid);
+  return tids;
+}
+
+// `work` gets one task of the process stopped where it asks for that, or all; they run on afterwards.
+void Engine::with_stopped(pid_t pid, const std::function<void(const NeedStopped&)>& work) {
+  std::optional<pid_t> held;
+  std::optional<std::vector<Halted>> others;
+  const auto one = [&]() -> std::optional<pid_t> {
+    const auto process = processes_.find(pid);
+    if (!held && process != processes_.end()) held = hold_one(*process->second);
+    return held;
+  };
+  const auto all = [&]() -> std::optional<std::vector<pid_t>> {
+    if (!one()) return std::nullopt;
+    if (!others) others = halt_others(pid, *held);
+    return others ? std::optional(tids_of(*others, *held)) : std::nullopt;
+  };
+  work({one, all});
+  if (others) let_halted_run(*others);
+  if (held) let_held_run(*held);
+}
+
+void Engine::let_held_run(pid_t held) {
+  const auto task = tasks_.find(held);
+  if (task == tasks_.end()) return;
+  if (!task->second->listening) return go_on(*task->second, 0);
+  // A stopped process stays stopped: the thread re-enters the group-stop at our next interrupt
+  // (kernel/signal.c, do_jobctl_trap).
+  (void)tracee::interrupt(held);
+  (void)tracee::resume(held);
+  if (const auto event = tracee::consume_within(held, kStopAgain)) handle(*event);
+}
+
+// All tasks but one that is held already. nullopt where they do not stand soon, or somebody outside of the
+// process runs in its memory: then all have been let go.
+std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t held) {
+  const auto process = processes_.find(pid);
+  const std::shared_ptr<Image> image = process->second->image;
+  const uint64_t deadline = monotonic_now() + kHaltWait;
+  std::vector<Halted> halted;
+  const auto stands = [&](pid_t tid) {
+    return tid == held || std::ranges::any_of(halted, [&](const Halted& one) { return one.tid == tid; });
+  };
+  for (;;) {
+    collect_births();
+    std::vector<pid_t> waiting;
+    bool fit = processes_.contains(pid) && processes_.at(pid)->image == image && tasks_.contains(held);
+    for (const auto& [tid, task] : tasks_) {
+      if (task->process->image != image) continue;
+      fit &= task->process->pid == pid;
+      if (!stands(tid)) waiting.push_back(tid);
+    }
+    if (fit && waiting.empty() && births_.empty()) return halted;
+    if (!fit || monotonic_now() > deadline) break;
+    for (pid_t tid : waiting) (void)tracee::interrupt(tid);
+    for (pid_t tid : waiting) {
+      const auto event = tracee::consume_within(tid, 1);
+      queue_.forget(tid);
+      if (!event) continue;
+      if (const auto one = halted_by(*event)) halted.push_back(*one);
+    }
+    std::erase_if(halted, [&](const Halted& one) { return !tasks_.contains(one.tid); });
+  }
+  let_halted_run(halted);
+  return std::nullopt;
+}
+
+// What a consumed stop means; nullopt where the task runs on, or has ended.
+std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) {
+  auto found = tasks_.find(event.tid);
+  if (found == tasks_.end()) return std::nullopt;
+  Task& task = *found->second;
+  const auto stop = tracee::classify(event.status);
+  task.account.unsettled = task.clock.stopped(monotonic_now());
+  settle_clock(task, Asked::nothing);
+  if (std::holds_alternative<tracee::Trap>(stop)) {
+    auto regs = tracee::registers(event.tid);
+    Image* image = task.process->image.get();
+    const mech::BreakpointSite* site = regs && image != nullptr ? image->space().hit(*regs) : nullptr;
+    if (site != nullptr) {
+      // It will meet the site again, and be seen then.
+      regs->set_pc(site->address);
+      if (tracee::set_registers(event.tid, *regs) == tracee::Alive::gone) return std::nullopt;
+      return Halted{event.tid, Halted::How::ready};
+    }
+  }
+  if (std::holds_alternative<tracee::Interrupted>(stop)) {
+    task.interrupted = true;
+    return Halted{event.tid, Halted::How::interrupted};
+  }
+  if (std::holds_alternative<tracee::GroupStop>(stop)) return Halted{event.tid, Halted::How::group_stopped};
+  std::visit([&](auto what) { on(task, what); }, stop);
+  return std::nullopt;
+}
+
+void Engine::let_halted_run(const std::vector<Halted>& halted) {
+  for (const Halted& one : halted) {
+    const auto task = tasks_.find(one.tid);
+    if (task == tasks_.end()) continue;
+    if (one.how == Halted::How::interrupted) {
+      let_run(*task->second);
+    } else {
+      task->second->listening = one.how == Halted::How::group_stopped;
+      let_held_run(one.tid);
+    }
+  }
+}
+
+// A thread stands before its first instruction: whoever had its thread pointer before it has ended.
+void Engine::begin_record_of(Task& thread) const {
+  if (!owners_ || thread.process->image == nullptr) return;
+  const mech::Trampolines* trampolines = thread.process->image->trampolines();
+  const auto regs = tracee::registers(thread.id.tid);
+  if (!regs) return;
+  thread.thread_pointer = regs->raw.fs_base;
+  if (trampolines != nullptr && trampolines->begun() && thread.thread_pointer != 0)
+    trampolines->records().thread_begins(thread.thread_pointer);
+}
+
+void Engine::end_record_of(const Task& thread) const {
+  if (!owners_ || thread.process->image == nullptr || thread.thread_pointer == 0) return;
+  const mech::Trampolines* trampolines = thread.process->image->trampolines();
+  if (trampolines != nullptr && trampolines->begun())
+    trampolines->records().thread_ended(thread.thread_pointer, thread.id.tid);
+}
+
+// What wrapped calls that are open then have not taken themselves.
+void Engine::account_for_hold(const Task& task, uint64_t nanoseconds) const {
+  if (task.thread_pointer == 0 || task.process->silent || task.process->image == nullptr) return;
+  const mech::Trampolines* trampolines = task.process->image->trampolines();
+  if (trampolines == nullptr || !trampolines->begun()) return;
+  const auto ticks =
+      (static_cast<unsigned __int128>(nanoseconds) << 32) / services_.recorder.nanoseconds_per_tick;
+  trampolines->records().held(task.thread_pointer, static_cast<uint64_t>(ticks));
+}
+
+// A child that runs in its parent's memory has its thread pointer too: its calls are not the parent's. Of a
+// vfork the parent tells the end itself; it runs on before we see its child's exec.
+void Engine::lend_thread_pointer(Task& parent, Process& child, tracee::NewTask::Kind kind) const {
+  if (!owners_ || child.image == nullptr) return;
+  const auto regs = tracee::registers(child.pid);
+  if (!regs || regs->raw.fs_base == 0) return;
+  if (kind == tracee::NewTask::Kind::vfork)
+    parent.thread_pointer = regs->raw.fs_base;
+  else
+    child.borrowed_thread_pointer = regs->raw.fs_base;
+  const mech::Trampolines* trampolines = child.image->trampolines();
+  if (trampolines != nullptr && trampolines->begun()) trampolines->records().mute(regs->raw.fs_base);
+}
+
+void Engine::vfork_ended(const Task& parent) const {
+  if (parent.thread_pointer == 0 || parent.process->image == nullptr) return;
+  const mech::Trampolines* trampolines = parent.process->image->trampolines();
+  if (trampolines != nullptr && trampolines->begun()) trampolines->records().unmute(parent.thread_pointer);
+}
+
+void Engine::take_thread_pointer_back(const Process& child) const {
+  if (child.borrowed_thread_pointer == 0 || child.image == nullptr) return;
+  const mech::Trampolines* trampolines = child.image->trampolines();
+  if (trampolines != nullptr && trampolines->begun())
+    trampolines->records().unmute(child.borrowed_thread_pointer);
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,243 @@
+// Breakpoints that become trampolines, and what these have counted.
+#include <algorithm>
+#include <map>
+
+#include "explanation.h"
+#include "image.h"
+#include "rtrace/base/log.h"
+#include "wrapper_rules.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr uint64_t kFirstPause = 5'000'000, kLongestPause = 1'000'000'000;  // ns
+constexpr uint32_t kFewestFunctions = 64, kMostFunctions = 16384;
+constexpr uint32_t kSummariesForThreads = 4096;
+
+// Room for what libraries that are loaded later bring. Pages cost nothing until they are used.
+mech::AgentLink::Setting counting_setting(size_t functions, const mech::RecorderShare& share,
+                                          const Options& options) {
+  mech::AgentLink::Setting setting;
+  setting.mode = agent::Mode::count;
+  uint32_t room = kFewestFunctions;
+  while (room < kMostFunctions && room < 2 * functions) room *= 2;
+  setting.size.functions = room;
+  setting.size.summaries = room + kSummariesForThreads;
+  setting.size.ring_bytes = agent::kLeastRing;  // nothing is written there
+  setting.nanoseconds_per_tick = share.nanoseconds_per_tick;
+  if (options.raw_times) return setting;
+  setting.share_inside = share.inside;
+  setting.share_outside = share.outside;
+  return setting;
+}
+
+uint64_t in_nanoseconds(uint64_t ticks, const mech::RecorderShare& share) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(ticks) * share.nanoseconds_per_tick >> 32);
+}
+
+}  // namespace
+
+// As a breakpoint stands there already it may stay one.
+void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe) {
+  if (services_.options.mechanism != Options::Mechanism::trampoline) return;
+  std::string reason = why_no_wrappers(services_.options);
+  if (reason.empty()) reason = services_.no_recorder;
+  if (reason.empty()) reason = no_injection_;
+  const elf::LoadedObject* defined_in = object_at(point.address);
+  if (reason.empty() && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
+  if (!reason.empty()) return stays_breakpoint(point, probe, reason);
+  wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt});
+  wrapping_.again_at = 0;
+}
+
+// Said whatever -q says: a breakpoint is slower by a factor of a thousand.
+void Image::stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, const std::string& reason) {
+  services_.reporter.say(fmt::format("{}: a breakpoint, no trampoline: {}", probe.label.text(), reason));
+  for (decode::ArmedProbe& armed : newly_armed_)
+    if (armed.label == &probe.label && armed.address == point.address)
+      armed.reason += "; no trampoline: " + reason;
+}
+
+bool Image::awaits_wrapping(uint64_t now) const {
+  return !wrapping_.waiting.empty() && now >= wrapping_.again_at;
+}
+
+// What the files say: the object's text is searched once for all of its functions.
+void Image::examine_waiting() {
+  std::map<elf::ObjectId, std::vector<Waiting*>> by_object;
+  for (Waiting& function : wrapping_.waiting)
+    if (!function.entry) by_object[function.point.object].push_back(&function);
+  std::map<const Waiting*, std::string> refused;
+  for (const auto& [id, functions] : by_object) {
+    const elf::LoadedObject* in = object(id);
+    std::vector<elf::Symbol> symbols;
+    for (const Waiting* function : functions) {
+      elf::Symbol symbol;
+      if (in != nullptr) {
+        symbol = in->file->function_at(in->in_file(function->point.address)).value_or(elf::Symbol{});
+        if (symbol.address != in->in_file(function->point.address)) symbol.size = 0;
+        symbol.address = in->in_file(function->point.address);
+      }
+      symbols.push_back(symbol);
+    }
+    const auto answers =
+        in != nullptr ? plan::examine_entries(*in->file, symbols) : std::vector<plan::EntryAnswer>();
+    for (size_t i = 0; i < functions.size(); ++i) {
+      if (i >= answers.size())
+        refused[functions[i]] = "its object has gone";
+      else if (const auto* no = std::get_if<arch::Refused>(&answers[i]))
+        refused[functions[i]] = no->reason;
+      else
+        functions[i]->entry = std::get<plan::EntryPatch>(answers[i]);
+    }
+  }
+  std::vector<Waiting> rest;
+  for (Waiting& function : wrapping_.waiting) {
+    if (const auto no = refused.find(&function); no != refused.end())
+      stays_breakpoint(function.point, services_.registry.at(function.probe), no->second);
+    else
+      rest.push_back(std::move(function));
+  }
+  wrapping_.waiting = std::move(rest);
+}
+
+// The recorder, and room for the wrappers. What went wrong, in words.
+std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
+  const auto stopped = need_stopped();
+  if (!stopped) return "no thread of the process could be stopped";
+  std::map<elf::ObjectId, uint64_t> bytes;
+  for (const Waiting& function : wrapping_.waiting)
+    bytes[function.point.object] += mech::Trampolines::kCodeBytes;
+  const mech::Foothold::Means means{space_->memory(), services_.ledger, *stopped, find_slack()};
+  for (const auto& [id, size] : bytes) {
+    const elf::LoadedObject* in = object(id);
+    if (in == nullptr) continue;
+    maps_ = tracee::read_maps(pid_);
+    if (auto failure = space_->foothold().make_code_room(means, in->range(), size, maps_); !failure.empty())
+      return failure;
+  }
+  if (wrapping_.trampolines == nullptr)
+    wrapping_.trampolines = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
+  return wrapping_.trampolines->begin(
+      means, counting_setting(wrapping_.waiting.size(), services_.recorder, services_.options));
+}
+
+void Image::wrap(const NeedStopped& need_stopped) {
+  if (wrapping_.waiting.empty()) return;
+  examine_waiting();
+  if (wrapping_.waiting.empty()) return;
+  wrapping_.pause = std::clamp(2 * wrapping_.pause, kFirstPause, kLongestPause);
+  wrapping_.again_at = monotonic_now() + wrapping_.pause;
+  const auto all = need_stopped.all();
+  if (!all) return;
+  if (const std::string failure = prepare_recorder(need_stopped); !failure.empty()) {
+    for (const Waiting& function : std::exchange(wrapping_.waiting, {}))
+      stays_breakpoint(function.point, services_.registry.at(function.probe), failure);
+    return;
+  }
+  wrap_waiting(*all);
+}
+
+// When nobody waits for what an object has brought.
+void Image::wrap_late(const NeedStopped& need_stopped) {
+  wrap(need_stopped);
+  report_armed();
+}
+
+void Image::wrap_waiting(const std::vector<pid_t>& all) {
+  std::vector<mech::StoppedThread> threads;
+  for (pid_t tid : all)
+    if (auto thread = mech::look_at(tid, space_->memory(), maps_)) threads.push_back(std::move(*thread));
+  if (threads.size() != all.size()) return;
+  for (Waiting& function : std::exchange(wrapping_.waiting, {})) {
+    const Probe& probe = services_.registry.at(function.probe);
+    const mech::BreakpointSite* site = space_->find(function.point.address);
+    const bool others =
+        site != nullptr && (site->probes.size() != 1 || site->return_site || site->rendezvous ||
+                            site->signal_call != 0 || site->initializer || site->resolver || site->resolved);
+    if (site == nullptr) continue;  // its object has gone
+    if (others) {
+      stays_breakpoint(function.point, probe, "the breakpoint serves something else too");
+      continue;
+    }
+    const elf::LoadedObject* in = object_at(function.point.address);
+    const bool may_fail = probe.known->returns->kind == proto::Type::Kind::error;
+    auto wanted = counted_function(function.point.address, probe,
+                                   may_fail ? errno_offset(function.point.address) : std::nullopt);
+    wanted.room = function.entry->room;
+    wanted.size = function.entry->size;
+    if (in != nullptr) wanted.expected = in->file->bytes_at(in->in_file(function.point.address), wanted.room);
+    const auto answer = wrapping_.trampolines->install(wanted, threads);
+    if (const auto* declined = std::get_if<mech::Declined>(&answer))
+      stays_breakpoint(function.point, probe, declined->reason);
+    else if (const auto* wrapped = std::get_if<mech::Trampolines::Wrapped>(&answer))
+      say_wrapped(function, *wrapped);
+    else
+      wrapping_.waiting.push_back(std::move(function));  // its turn comes
+  }
+  if (wrapping_.waiting.empty()) wrapping_.pause = 0;
+}
+
+void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped) {
+  wrapping_.probes.resize(std::max<size_t>(wrapping_.probes.size(), wrapped.index + 1));
+  wrapping_.probes[wrapped.index] = function.probe;
+  Armed& armed = armed_.at(function.key);
+  armed.address = wrapped.jump;
+  armed.stands = std::byte{0xe9};
+  const Probe& probe = services_.registry.at(function.probe);
+  bool told = false;
+  for (decode::ArmedProbe& report : newly_armed_) {
+    if (report.label != &probe.label || report.address != function.point.address) continue;
+    report.mechanism = "trampoline";
+    told = true;
+  }
+  if (!told && services_.options.lists_probes())
+    newly_armed_.push_back({&probe.label, function.point.address, "trampoline", function.point.reason});
+  explain(fmt::format("{} at {}: trampoline; {} bytes of its code run elsewhere", probe.label.text(),
+                      function.point.address, wrapped.covered));
+}
+
+void Image::hand_on_counts(event::TraceeId who) {
+  if (wrapping_.trampolines == nullptr || !wrapping_.trampolines->begun()) return;
+  auto counted = wrapping_.trampolines->counted();
+  wrapping_.handed_on.resize(counted.size());
+  for (size_t i = 0; i < wrapping_.probes.size(); ++i) {
+    const mech::CountedCalls &now = counted[i], &before = wrapping_.handed_on[i];
+    if (now.entered == before.entered && now.returned == before.returned) continue;
+    Probe& probe = services_.registry.at(wrapping_.probes[i]);
+    decode::CallsCounted calls;
+    calls.label = &probe.label;
+    calls.calls = now.entered - before.entered;
+    calls.returned = now.returned - before.returned;
+    calls.errors = now.errors - before.errors;
+    const auto time = [&](uint64_t ticks) { return in_nanoseconds(ticks, services_.recorder); };
+    calls.total = time(now.total - before.total);
+    // Sums of a thread that counts on meanwhile: its parts may be ahead of the whole.
+    calls.outermost = calls.total - std::min(calls.total, time(now.recursive - before.recursive));
+    calls.self = calls.total - std::min(calls.total, time(now.inner - before.inner));
+    calls.greatest = time(now.greatest);
+    calls.durations.resize(now.durations.size());
+    for (size_t bucket = 0; bucket < now.durations.size(); ++bucket)
+      calls.durations[bucket] = now.durations[bucket] - before.durations[bucket];
+    if (calls.calls > 0) services_.registry.hit(probe);
+    services_.reporter.take(who, timestamp(), std::move(calls));
+  }
+  wrapping_.handed_on = std::move(counted);
+}
+
+std::string Image::why_pages_stay(const std::vector<pid_t>& stopped) const {
+  if (wrapping_.trampolines == nullptr) return {};
+  const auto maps = tracee::read_maps(pid_);
+  std::vector<mech::StoppedThread> threads;
+  for (pid_t tid : stopped)
+    if (auto thread = mech::look_at(tid, space_->memory(), maps)) threads.push_back(std::move(*thread));
+  return wrapping_.trampolines->why_needed(threads);
+}
+
+bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const {
+  if (wrapping_.trampolines == nullptr) return false;
+  const auto thread = mech::look_at(tid, memory, tracee::read_maps(memory.pid()));
+  return !thread || wrapping_.trampolines->leads_to_wrapper(*thread);
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,26 @@
+// Whether a function may be wrapped by a trampoline, and how: what can be said of a probe without looking at
+// its code or at who runs it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "probe_registry.h"
+#include "rtrace/elf/loaded_object.h"
+#include "rtrace/mech/trampolines.h"
+
+namespace rtrace::session {
+
+// Why nothing that these options ask for can be told of wrapped calls; empty where it can.
+std::string why_no_wrappers(const Options& options);
+
+// Why this function gets no wrapper; empty where nothing speaks against it. `defined_in` holds its code.
+std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
+                            const elf::LoadedObject& defined_in);
+
+// How its calls are counted. `errno_offset` from the thread pointer, where it is known.
+mech::Trampolines::Function counted_function(VirtAddr entry, const Probe& probe,
+                                             std::optional<int64_t> errno_offset);
+
+}  // namespace rtrace::session

@@ -82,7 +82,7 @@ bool HaltedProcess::stop_all() {
 
 // False where the task has ended.
 bool HaltedProcess::ask(pid_t tid) {
-  const auto event = tracee::consume_within(tid, 1);
+  const auto event = tracee::stop_within(tid, 1);
   if (!event) return tracee::read_status(tid).has_value();
   if (event->status.is_end()) return false;
   tasks_[tid] = classify(tid, tracee::classify(event->status));
@@ -110,6 +110,11 @@ bool HaltedProcess::is_left_over(pid_t tid) const {
   return info->si_code == SI_KERNEL && !int3;
 }
 
+HaltedProcess::State HaltedProcess::consumed(pid_t tid) {
+  (void)tracee::consume(tid, tracee::Block::no);
+  return State::stopped;
+}
+
 HaltedProcess::State HaltedProcess::classify(pid_t tid, const tracee::Stop& stop) {
   VirtAddr site;
   const bool met = met_site(tid, &site);
@@ -117,9 +122,9 @@ HaltedProcess::State HaltedProcess::classify(pid_t tid, const tracee::Stop& stop
     if (met) {
       auto regs = tracee::registers(tid);
       if (regs) regs->set_pc(site);
-      if (regs && tracee::set_registers(tid, *regs) == tracee::Alive::yes) return State::stopped;
+      if (regs && tracee::set_registers(tid, *regs) == tracee::Alive::yes) return consumed(tid);
     }
-    if (is_left_over(tid)) return State::stopped;
+    if (is_left_over(tid)) return consumed(tid);
     (void)tracee::resume(tid, SIGTRAP);
     return State::running;
   }

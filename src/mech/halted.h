@@ -42,6 +42,7 @@ class HaltedProcess {
   bool stop_all();
   bool ask(pid_t tid);
   State classify(pid_t tid, const tracee::Stop& stop);
+  static State consumed(pid_t tid);
   bool met_site(pid_t tid, VirtAddr* site) const;
   bool is_left_over(pid_t tid) const;
   void on_child(pid_t parent, tracee::NewTask::Kind kind);

@@ -104,8 +104,8 @@ bool Engine::hold(pid_t tid) {
     task.interrupted = true;
     const auto status = tracee::read_status(tid);
     const bool sleeps = !status || status->state == 'D';
-    auto event = elsewhere ? tracee::consume_awake(tid) : std::nullopt;
-    if (!event) event = tracee::consume_within(tid, sleeps ? kHoldWait : kHoldWaitForProcessor);
+    auto event = elsewhere ? tracee::stop_awake(tid) : std::nullopt;
+    if (!event) event = tracee::stop_within(tid, sleeps ? kHoldWait : kHoldWaitForProcessor);
     if (!event) return false;
     const auto stop = tracee::classify(event->status);
     const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);
@@ -137,10 +137,7 @@ void Engine::let_run(Task& task) {
   task.listening = false;
   Image* image = task.process->image.get();
   if (was_ours && image != nullptr && image->unfinished() && !tracee::forbids_calls(tid)) {
-    auto regs = tracee::registers(tid);
-    if (!regs) return;
-    task.rewound = tracee::rewind_interrupted_syscall(*regs);
-    if (task.rewound) (void)tracee::set_registers(tid, *regs);
+    rewind(task);
     (void)tracee::consume(tid, tracee::Block::no);
     queue_.forget(tid);
     image->finish_arming([tid]() -> std::optional<pid_t> { return tid; });

@@ -135,7 +135,8 @@ class Engine {
   void clean_code(Image& image, bool all_stopped);
   std::string clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped,
                           std::set<pid_t>& called);
-  static void release(pid_t tid, bool called);
+  void release(pid_t tid, bool called);
+  static void rewind(Task& task);
   void clean_later(const std::map<pid_t, std::string>& failures);
 
   // --- engine_clock.cc

@@ -72,15 +72,16 @@ bool Engine::stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped) {
     // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
     for (pid_t tid : waiting) (void)tracee::interrupt(tid);
     for (pid_t tid : waiting) {
-      auto event = elsewhere ? tracee::consume_awake(tid) : std::nullopt;
-      if (!event) event = tracee::consume_within(tid, 1);
+      auto event = elsewhere ? tracee::stop_awake(tid) : std::nullopt;
+      if (!event) event = tracee::stop_within(tid, 1);
       queue_.forget(tid);
       if (event && stopped_for_detach(*event)) stopped.insert(tid);
     }
   }
 }
 
-// What a consumed stop means on the way out. False where the task runs on or has ended.
+// What a stop means on the way out; it is consumed where the task stands. False where the task runs on or has
+// ended.
 bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
   auto found = tasks_.find(event.tid);
   if (found == tasks_.end()) return false;
@@ -99,8 +100,12 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
       deliver(task, SIGTRAP);
       return false;
     }
+    // Where no handler stands the kernel would kill by what we leave to it.
+    if (task.process->silent || !image->survival().stands())
+      (void)tracee::consume(event.tid, tracee::Block::no);
     regs->set_pc(site->address);
     if (tracee::set_registers(event.tid, *regs) == tracee::Alive::gone) return false;
+    (void)tracee::consume(event.tid, tracee::Block::no);
     restore_trap_state(event.tid, task.process->trap, task.trap_blocked, Look::yes, image->space(),
                        stop_here(task, *regs));
     return true;
@@ -137,10 +142,22 @@ void Engine::settle_registers(Task& task, Image& image) {
   if (regs && image.space().to_program(*regs).changed) (void)tracee::set_registers(task.id.tid, *regs);
 }
 
+// Were we to die before the kernel resolves a pending restart, the program would see -ERESTART*.
+void Engine::rewind(Task& task) {
+  auto regs = tracee::registers(task.id.tid);
+  if (!regs) return;
+  task.rewound = tracee::rewind_interrupted_syscall(*regs);
+  if (task.rewound) (void)tracee::set_registers(task.id.tid, *regs);
+}
+
 void Engine::release(pid_t tid, bool called) {
   const int owed = called ? tracee::stop_in_signal_path(tid) : 0;
   auto regs = tracee::registers(tid);
-  if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
+  const auto found = tasks_.find(tid);
+  const bool rewound = found != tasks_.end() && found->second->rewound;
+  bool changed = regs && rewound && tracee::undo_rewind(*found->second->rewound, *regs);
+  changed |= regs && tracee::let_kernel_restart(*regs);
+  if (changed) (void)tracee::set_registers(tid, *regs);
   (void)tracee::detach(tid, owed);
 }
 
@@ -180,6 +197,7 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
     if (tracee::forbids_calls(tid)) continue;
     failure = "the thread could not make the system call";
     called.insert(tid);
+    rewind(*found->second);
     if (!image.survival().lower(tid, image.space())) break;
     failure = needed.empty() ? image.space().unmap_copies(tid, image.find_slack()) : needed;
     break;
@@ -229,8 +247,12 @@ void Engine::detach(std::set<pid_t> pids) {
   for (pid_t tid : called) release(tid, true);
   // Those that slept: they wake when what they wait for runs on, and stop once more for us.
   for (auto& [tid, task] : tasks_)
-    if (pids.contains(task->process->pid) && !stopped.contains(tid) && tracee::consume_within(tid, kWakeWait))
-      (void)tracee::detach(tid);
+    if (pids.contains(task->process->pid) && !stopped.contains(tid))
+      if (const auto event = tracee::stop_within(tid, kWakeWait)) {
+        const auto stop = tracee::classify(event->status);
+        const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
+        (void)tracee::detach(tid, delivery != nullptr ? delivery->signal : 0);
+      }
   for (pid_t pid : pids) {
     auto process = processes_.find(pid);
     if (process == processes_.end()) continue;

@@ -99,7 +99,7 @@ void Engine::let_held_run(pid_t held) {
   // (kernel/signal.c, do_jobctl_trap).
   (void)tracee::interrupt(held);
   (void)tracee::resume(held);
-  if (const auto event = tracee::consume_within(held, kStopAgain)) handle(*event);
+  if (const auto event = tracee::stop_within(held, kStopAgain)) handle(*event);
 }
 
 // All tasks but one that is held already. nullopt where they do not stand soon, or somebody outside of the
@@ -125,7 +125,7 @@ std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t 
     if (!fit || monotonic_now() > deadline) break;
     for (pid_t tid : waiting) (void)tracee::interrupt(tid);
     for (pid_t tid : waiting) {
-      const auto event = tracee::consume_within(tid, 1);
+      const auto event = tracee::stop_within(tid, 1);
       queue_.forget(tid);
       if (!event) continue;
       if (const auto one = halted_by(*event)) halted.push_back(*one);
@@ -136,7 +136,7 @@ std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t 
   return std::nullopt;
 }
 
-// What a consumed stop means; nullopt where the task runs on, or has ended.
+// What a stop means, consumed where the task stands; nullopt where the task runs on, or has ended.
 std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) {
   auto found = tasks_.find(event.tid);
   if (found == tasks_.end()) return std::nullopt;
@@ -150,8 +150,11 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
     const mech::BreakpointSite* site = regs && image != nullptr ? image->space().hit(*regs) : nullptr;
     if (site != nullptr) {
       // It will meet the site again, and be seen then.
+      if (task.process->silent || !image->survival().stands())
+        (void)tracee::consume(event.tid, tracee::Block::no);
       regs->set_pc(site->address);
       if (tracee::set_registers(event.tid, *regs) == tracee::Alive::gone) return std::nullopt;
+      (void)tracee::consume(event.tid, tracee::Block::no);
       return Halted{event.tid, Halted::How::ready};
     }
   }

@@ -9,6 +9,7 @@
 
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
+#include "rtrace/tracee/interrupted_syscall.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -170,7 +171,10 @@ bool RemoteCall::prepare() {
   const bool own_area = frame_area_.size() >= size + 128;
   frame_ = VirtAddr{own_area ? (frame_area_.begin.value + 127) / 64 * 64 - 8
                              : ((stack_end_.value - size) & ~uint64_t{63}) - 8};
-  auto frame = make_sigreturn_frame(frame_, saved_, saved_mask_, *state);
+  // The kernel resolves no -ERESTART* on the way back from rt_sigreturn: there the call begins anew.
+  arch::Regs resolved = saved_;
+  (void)rewind_interrupted_syscall(resolved);
+  auto frame = make_sigreturn_frame(frame_, resolved, saved_mask_, *state);
   if (!own_area && !borrow(frame_, frame.size())) return false;
   if (!own_area) stack_end_ = frame_;
   if (memory_.write(frame_, frame) != 0) return false;

@@ -229,29 +229,63 @@ bool may_run_elsewhere() {
   return sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) > 1;
 }
 
-std::optional<WaitEvent> consume_awake(pid_t tid) {
+namespace {
+
+std::optional<WaitEvent> consume_unless_signal(pid_t tid) {
+  const auto event = peek(tid);
+  if (!event) return std::nullopt;
+  const Stop stop = classify(event->status);
+  const bool signal = std::holds_alternative<SignalDelivery>(stop) || std::holds_alternative<Trap>(stop);
+  return signal ? event : consume(tid, Block::no);
+}
+
+std::optional<WaitEvent> consume_now(pid_t tid) {
+  return consume(tid, Block::no);
+}
+
+template <typename Take>
+std::optional<WaitEvent> take_awake(pid_t tid, Take take) {
   const auto end = std::chrono::steady_clock::now() + kAwake;
   do {
-    if (auto event = consume(tid, Block::no)) return event;
+    if (auto event = take(tid)) return event;
   } while (std::chrono::steady_clock::now() < end);
   return std::nullopt;
 }
 
-std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {
-  if (auto event = consume(tid, Block::no)) return event;
+template <typename Take>
+std::optional<WaitEvent> take_within(pid_t tid, unsigned milliseconds, Take take) {
+  if (auto event = take(tid)) return event;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
   ChildSignal stops;
   for (;;) {
-    if (auto event = consume(tid, Block::no)) return event;
+    if (auto event = take(tid)) return event;
     if (std::chrono::steady_clock::now() > end) return std::nullopt;
     stops.wait();
   }
 }
 
+}  // namespace
+
+std::optional<WaitEvent> consume_awake(pid_t tid) {
+  return take_awake(tid, consume_now);
+}
+
+std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {
+  return take_within(tid, milliseconds, consume_now);
+}
+
+std::optional<WaitEvent> stop_awake(pid_t tid) {
+  return take_awake(tid, consume_unless_signal);
+}
+
+std::optional<WaitEvent> stop_within(pid_t tid, unsigned milliseconds) {
+  return take_within(tid, milliseconds, consume_unless_signal);
+}
+
 int stop_in_signal_path(pid_t tid) {
   constexpr unsigned kPatience = 1000;  // ms, for a stop that is pending already
   if (interrupt(tid) == Alive::gone || resume(tid) == Alive::gone) return 0;
-  const auto event = consume_within(tid, kPatience);
+  const auto event = stop_within(tid, kPatience);
   if (!event) return 0;
   const Stop stop = classify(event->status);
   if (std::holds_alternative<Trap>(stop)) return SIGTRAP;

@@ -91,5 +91,11 @@ bool may_run_elsewhere();
 int stop_in_signal_path(pid_t tid);
 // One task, consumed, waiting at most so long.
 std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds);
+// The same for a stop that is asked for while the task runs, so that another may come first: a signal, an
+// int3's too, is peeked only. Consuming takes it from the kernel (kernel/exit.c, wait_task_stopped, clears
+// the exit code that ptrace_signal goes by), and our death would be the loss of it: it is consumed when the
+// registers are those that the task may run on with, or not at all where it is resumed with the signal.
+std::optional<WaitEvent> stop_awake(pid_t tid);
+std::optional<WaitEvent> stop_within(pid_t tid, unsigned milliseconds);
 
 }  // namespace rtrace::tracee

@@ -9,6 +9,7 @@ The target is eight threads in a traced function, children that call it too, plu
 handler calls it; it checks every result.
 """
 import collections
+import contextlib
 import mmap
 import os
 import random
@@ -232,6 +233,22 @@ class Survival(unittest.TestCase):
                 self.done_with(rtrace)
         self.assertEqual(self.target.end(), 0)
 
+    def test_the_engine_is_killed_while_it_leaves_because_the_visible_process_was(self):
+        for number in range(max(2, ROUNDS // 2)):
+            rtrace = self.attach()
+            try:
+                self.under_way(rtrace)
+                engine = engine_of(rtrace.process.pid)
+                rtrace.process.kill()
+                self.sometime(0.003)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(engine, signal.SIGKILL)
+                self.bridges_until_repaired("leaving %d" % number)
+                tally["leaving"] += 1
+            finally:
+                self.done_with(rtrace)
+        self.assertEqual(self.target.end(), 0)
+
     def bridges_until_repaired(self, what):
         harness.wait_until(lambda: harness.tracer(self.target.pid) == 0, "no tracer is left")
         self.goes_on(what)
@@ -242,9 +259,9 @@ class Survival(unittest.TestCase):
         self.is_clean(what)
         self.goes_on(what)
 
-    def sometime(self):
+    def sometime(self, most=0.05):
         """A moment that nobody has chosen: the wait is the experiment, nothing depends on how long it is."""
-        end = time.monotonic() + random.random() * 0.05
+        end = time.monotonic() + random.random() * most
         while time.monotonic() < end:
             self.assertIsNone(self.target.process.poll())
 

@@ -1,7 +1,7 @@
-/* counts FILE: four threads that do nothing but call strtol() and labs(), each checking every result, while the
-   main thread makes children and starts threads that end at once. FILE is mapped shared: its first word ends it,
-   the second counts wrong results, the others how often each thread has called both.
-   counts WAY N: calls of known number, printed at the end; see ways[]. */
+/* counts FILE: four threads that do nothing but call strtol() and labs(), each checking every result, while
+   the main thread makes children and starts threads that end at once. FILE is mapped shared: its first word
+   ends it, the second counts wrong results, the others how often each thread has called both. counts WAY N:
+   calls of known number, printed at the end; see ways[]. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +16,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 
 enum { kThreads = 4 };
 struct Board {

@@ -57,7 +57,8 @@ class GenConf(unittest.TestCase):
         """rtrace itself: thousands of functions, classes that hold each other through vectors and shared pointers."""
         done = subprocess.run([harness.RTRACE, "--gen-conf", harness.RTRACE], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False)
-        if "describes no function" in done.stderr:
+        bare = re.search(r"(\d+)  its debug information describes no parameters", done.stderr)
+        if bare and int(bare.group(1)) > 1000:
             self.skipTest("rtrace was built with line numbers only")
         self.assertGreater(done.stdout.count("\n"), 3000, done.stderr)
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as conf:

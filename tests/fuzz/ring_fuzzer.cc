@@ -66,7 +66,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     records.summary(index).entered = input.take<uint64_t>();
   }
   fuzz::must_hold(counted_calls(records).size() == kSize.functions, "a function too many");
-  records.thread_ended(input.take<int32_t>());
+  const auto thread = input.take<uint64_t>();
+  records.thread_ended(thread, input.take<int32_t>());
+  records.thread_begins(input.take<uint64_t>());
   (void)records.used();
   return 0;
 }

@@ -237,6 +237,8 @@ class UnderLoad(unittest.TestCase):
         attached = self.attach()
         harness.wait_until(lambda: wrapped(self.load.pid) == 2, "both functions are wrapped")
         pids = {"front": attached.process.pid, "engine": engine_of(attached.process.pid)}
+        if len(whom) > 1:
+            os.kill(pids["front"], signal.SIGSTOP)  # so that it cannot heal before it is killed
         for name in whom:
             os.kill(pids[name], signal.SIGKILL)
         attached.process.wait(harness.PATIENCE)
@@ -258,7 +260,7 @@ class UnderLoad(unittest.TestCase):
 
     def test_it_survives_the_death_of_both_and_is_repaired(self):
         for _ in range(ROUNDS):
-            self.kill("front", "engine")
+            self.kill("engine", "front")
             self.load.moves_on()
             self.assertEqual(wrapped(self.load.pid), 2)
             done = subprocess.run([harness.RTRACE, "--repair", "-p", str(self.load.pid)], capture_output=True,
@@ -298,7 +300,7 @@ class UnderLoad(unittest.TestCase):
         self.end()
 
     def test_the_next_tracer_clears_away_what_a_dead_one_has_left(self):
-        self.kill("front", "engine")
+        self.kill("engine", "front")
         attached = self.attach()
         harness.wait_until(lambda: wrapped(self.load.pid) == 2, "both functions are wrapped")
         self.load.moves_on()

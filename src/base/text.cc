@@ -51,6 +51,16 @@ size_t utf8_sequence(std::string_view text) {
   return length;
 }
 
+size_t printable_sequence(std::string_view text) {
+  const size_t length = utf8_sequence(text);
+  if (length != 3) return length;
+  const auto at = [&](size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(text[i])); };
+  const unsigned code = (at(0) & 0xf) << 12 | (at(1) & 0x3f) << 6 | (at(2) & 0x3f);
+  const bool unseen = code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+                      (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+  return unseen ? 0 : length;
+}
+
 std::string caret_message(std::string_view what, std::string_view text, size_t position,
                           const std::string& message) {
   auto on_one_line = [](std::string line) {
@@ -68,7 +78,7 @@ std::string caret_message(std::string_view what, std::string_view text, size_t p
 void append_printable(std::string& out, std::string_view text, bool utf8) {
   for (size_t i = 0; i < text.size();) {
     auto c = static_cast<unsigned char>(text[i]);
-    size_t length = c >= 0x20 && c < 0x7f ? 1 : utf8 ? utf8_sequence(text.substr(i)) : 0;
+    size_t length = c >= 0x20 && c < 0x7f ? 1 : utf8 ? printable_sequence(text.substr(i)) : 0;
     if (length == 0)
       fmt::format_to(std::back_inserter(out), "\\{:03o}", c);
     else

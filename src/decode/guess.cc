@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "rtrace/base/text.h"
 #include "scalars.h"
 #include "utf8.h"
 
@@ -23,8 +24,8 @@ bool is_printable(std::string_view text, bool may_end_inside_a_character) {
       text.remove_prefix(1);
       continue;
     }
-    size_t length = printable_utf8(text);
-    if (length == 0) return may_end_inside_a_character && c >= 0xc2 && text.size() < 4;
+    size_t length = utf8_sequence(text);
+    if (length == 0) return may_end_inside_a_character && is_cut_utf8(text);
     text.remove_prefix(length);
   }
   return true;

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "rtrace/base/text.h"
 #include "rtrace/decode/value.h"
 #include "utf8.h"
 
@@ -197,7 +198,7 @@ class Renderer {
   size_t piece(std::string_view text, size_t index, std::string_view also_escaped) {
     char c = text[index];
     if (options_.utf8) {
-      if (size_t length = printable_utf8(text.substr(index)); length > 0) {
+      if (size_t length = printable_sequence(text.substr(index)); length > 0) {
         out_ += text.substr(index, length);
         return length;
       }

@@ -12,6 +12,7 @@
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/text.h"
 #include "rtrace/base/unique_fd.h"
 
 namespace rtrace::mech {
@@ -127,8 +128,7 @@ std::string AgentLink::map_shared(tracee::RemoteCall& remote, const Foothold::Me
 
 // Its size is sealed: a file that somebody cut off would kill us at the next look.
 std::string AgentLink::view(int fd) {
-  const uint64_t size =
-      (setting_.size.layout().size + arch::kPageSize - 1) / arch::kPageSize * arch::kPageSize;
+  const uint64_t size = align_up(setting_.size.layout().size, arch::kPageSize);
   if (ftruncate(fd, static_cast<off_t>(size)) != 0)
     return fmt::format("its memfd cannot be made {} MiB large: {}", size >> 20, strerror(errno));
   if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)

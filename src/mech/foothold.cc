@@ -12,6 +12,7 @@
 #include "rtrace/arch/relocate.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/text.h"
 
 namespace rtrace::mech {
 namespace {
@@ -23,10 +24,6 @@ constexpr uint64_t kFrameArea = uint64_t{16} << 10;
 constexpr uint64_t kBehindHeader = 64;
 constexpr uint64_t kFewestSlots = 1024;
 constexpr const char* kUnwritable = "the new page cannot be written (/proc/PID/mem)";
-
-uint64_t round_up(uint64_t value, uint64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 template <typename T>
 int write_value(const tracee::ProcessMemory& memory, VirtAddr address, const T& value) {
@@ -86,7 +83,7 @@ std::string Foothold::make_code_room(const Means& means, Range near, uint64_t by
 std::string Foothold::make_chunk(const Means& means, Range near, uint64_t bytes, size_t sites,
                                  const std::vector<tracee::MapsEntry>& maps) {
   const uint64_t head = exists() ? kBehindHeader : agent::kBlobRoom + kFrameArea;
-  const uint64_t size = round_up(std::max(bytes + head, kSmallestChunk), arch::kPageSize);
+  const uint64_t size = align_up(std::max(bytes + head, kSmallestChunk), arch::kPageSize);
   const uint64_t slots = exists() ? 0 : slots_for(sites + 64);
   const auto gap = arch::find_gap(taken_ranges(maps), near, size + (slots > 0 ? table_size(slots) : 0));
   if (!gap) return fmt::format("no free {} KiB within 2 GiB of it", size >> 10);
@@ -152,7 +149,7 @@ uint64_t Foothold::slots_for(size_t sites) const {
 }
 
 uint64_t Foothold::table_size(uint64_t slots) {
-  return round_up(agent::kTableEntries + slots * sizeof(agent::SiteEntry), arch::kPageSize);
+  return align_up(agent::kTableEntries + slots * sizeof(agent::SiteEntry), arch::kPageSize);
 }
 
 // A new table with everything that is in the old one, in fresh memory.

@@ -163,13 +163,15 @@ Trampolines::Answer Trampolines::write_jump(const Function& function, const Made
   std::memcpy(entry.note.original, own.data(), own.size());
   std::memcpy(entry.note.written, jump->data(), jump->size());
   entry.patch = ledger_.publish(space_.pid(), at, own, *jump);
-  const bool noted =
-      entry.patch != PatchLedger::kNone && link_.note_entry(space_.memory(), index, entry.note);
-  space_.give_up(function.entry);
-  const moment::Scope writing(Moment::byte_write);
-  if (!noted || space_.memory().write(at, *jump) != 0) {
+  if (entry.patch == PatchLedger::kNone || !link_.note_entry(space_.memory(), index, entry.note)) {
     ledger_.withdraw(entry.patch);
-    return Declined{"its code cannot be written"};
+    return Declined{"what repairs it cannot be written"};
+  }
+  const moment::Scope writing(Moment::byte_write);
+  space_.give_up(function.entry);
+  if (space_.memory().write(at, *jump) != 0) {
+    ledger_.withdraw(entry.patch);
+    return Declined{"its code cannot be written, and its calls are not seen any more"};
   }
   ++next_;
   entries_[at] = entry;

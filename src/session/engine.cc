@@ -21,7 +21,8 @@ namespace {
 constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
                              tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
                              tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
-constexpr int kMostSteps = 4;                                  // of a copied call
+constexpr int kMostSteps = 4;  // of a copied call
+
 constexpr long kBirthTick = 50'000, kTrampolineTick = 20'000;  // us
 
 volatile sig_atomic_t kicked = 0;

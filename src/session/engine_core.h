@@ -131,6 +131,9 @@ class Engine {
   void collect_births();
   bool sleeps_outside_copies(pid_t tid) const;
   bool trap_is_pending(const Task& task) const;
+  enum class Met : uint8_t { nothing, site, gone };
+  static Met back_to_site(const Task& task, arch::Regs& regs);
+  void let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped) const;
   void settle_registers(Task& task, Image& image);
   void clean_code(Image& image, bool all_stopped);
   std::string clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped,

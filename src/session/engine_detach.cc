@@ -80,6 +80,23 @@ bool Engine::stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped) {
   }
 }
 
+// A thread in a SIGTRAP's stop, peeked: one that has met a site stands on it again then, consumed, and will
+// be seen when it meets it next. `regs` are those that it stands at.
+Engine::Met Engine::back_to_site(const Task& task, arch::Regs& regs) {
+  const pid_t tid = task.id.tid;
+  const auto now = tracee::registers(tid);
+  Image* image = task.process->image.get();
+  const mech::BreakpointSite* site = now && image != nullptr ? image->space().hit(*now) : nullptr;
+  if (site == nullptr) return Met::nothing;
+  // Where no handler stands the kernel would kill by what we leave to it.
+  if (task.process->silent || !image->survival().stands()) (void)tracee::consume(tid, tracee::Block::no);
+  regs = *now;
+  regs.set_pc(site->address);
+  if (tracee::set_registers(tid, regs) == tracee::Alive::gone) return Met::gone;
+  (void)tracee::consume(tid, tracee::Block::no);
+  return Met::site;
+}
+
 // What a stop means on the way out; it is consumed where the task stands. False where the task runs on or has
 // ended.
 bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
@@ -93,21 +110,12 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
     return false;
   }
   if (std::holds_alternative<tracee::Trap>(stop)) {
-    auto regs = tracee::registers(event.tid);
-    Image* image = task.process->image.get();
-    const mech::BreakpointSite* site = regs && image != nullptr ? image->space().hit(*regs) : nullptr;
-    if (site == nullptr) {
-      deliver(task, SIGTRAP);
-      return false;
-    }
-    // Where no handler stands the kernel would kill by what we leave to it.
-    if (task.process->silent || !image->survival().stands())
-      (void)tracee::consume(event.tid, tracee::Block::no);
-    regs->set_pc(site->address);
-    if (tracee::set_registers(event.tid, *regs) == tracee::Alive::gone) return false;
-    (void)tracee::consume(event.tid, tracee::Block::no);
-    restore_trap_state(event.tid, task.process->trap, task.trap_blocked, Look::yes, image->space(),
-                       stop_here(task, *regs));
+    arch::Regs regs;
+    const Met met = back_to_site(task, regs);
+    if (met == Met::nothing) deliver(task, SIGTRAP);
+    if (met != Met::site) return false;
+    restore_trap_state(event.tid, task.process->trap, task.trap_blocked, Look::yes,
+                       task.process->image->space(), stop_here(task, regs));
     return true;
   }
   if (std::holds_alternative<tracee::Interrupted>(stop) || std::holds_alternative<tracee::GroupStop>(stop)) {
@@ -221,6 +229,18 @@ void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
   }
 }
 
+// They wake when what they wait for runs on, and stop once more for us.
+void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped) const {
+  for (const auto& [tid, task] : tasks_) {
+    if (!pids.contains(task->process->pid) || stopped.contains(tid)) continue;
+    const auto event = tracee::stop_within(tid, kWakeWait);
+    if (!event) continue;
+    const auto stop = tracee::classify(event->status);
+    const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
+    (void)tracee::detach(tid, delivery != nullptr ? delivery->signal : 0);
+  }
+}
+
 void Engine::detach(std::set<pid_t> pids) {
   std::set<pid_t> stopped;
   moment::enter(Moment::stop_all);
@@ -245,14 +265,7 @@ void Engine::detach(std::set<pid_t> pids) {
   for (pid_t tid : stopped)
     if (!called.contains(tid)) release(tid, false);
   for (pid_t tid : called) release(tid, true);
-  // Those that slept: they wake when what they wait for runs on, and stop once more for us.
-  for (auto& [tid, task] : tasks_)
-    if (pids.contains(task->process->pid) && !stopped.contains(tid))
-      if (const auto event = tracee::stop_within(tid, kWakeWait)) {
-        const auto stop = tracee::classify(event->status);
-        const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
-        (void)tracee::detach(tid, delivery != nullptr ? delivery->signal : 0);
-      }
+  let_sleepers_go(pids, stopped);
   for (pid_t pid : pids) {
     auto process = processes_.find(pid);
     if (process == processes_.end()) continue;

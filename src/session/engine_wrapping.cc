@@ -145,18 +145,10 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
   task.account.unsettled = task.clock.stopped(monotonic_now());
   settle_clock(task, Asked::nothing);
   if (std::holds_alternative<tracee::Trap>(stop)) {
-    auto regs = tracee::registers(event.tid);
-    Image* image = task.process->image.get();
-    const mech::BreakpointSite* site = regs && image != nullptr ? image->space().hit(*regs) : nullptr;
-    if (site != nullptr) {
-      // It will meet the site again, and be seen then.
-      if (task.process->silent || !image->survival().stands())
-        (void)tracee::consume(event.tid, tracee::Block::no);
-      regs->set_pc(site->address);
-      if (tracee::set_registers(event.tid, *regs) == tracee::Alive::gone) return std::nullopt;
-      (void)tracee::consume(event.tid, tracee::Block::no);
-      return Halted{event.tid, Halted::How::ready};
-    }
+    arch::Regs regs;
+    const Met met = back_to_site(task, regs);
+    if (met == Met::site) return Halted{event.tid, Halted::How::ready};
+    if (met == Met::gone) return std::nullopt;
   }
   if (std::holds_alternative<tracee::Interrupted>(stop)) {
     task.interrupted = true;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "front_end.h"
 #include "rtrace/base/text.h"
 #include "rtrace/base/unique_fd.h"
 #include "rtrace/dwarf/debug_info.h"
@@ -79,12 +80,7 @@ class Collection {
 };
 
 void write_or_throw(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t wrote = ::write(fd, text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) throw Error::from_errno(errno, "cannot write the prototypes");
-    text.remove_prefix(static_cast<size_t>(wrote));
-  }
+  if (const int error = write_all(fd, text)) throw Error::from_errno(error, "cannot write the prototypes");
 }
 
 void say(const Collection& all) {

@@ -6,6 +6,7 @@
 #include "image.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/text.h"
 #include "sigtrap.h"
 
 namespace rtrace::session {
@@ -23,7 +24,7 @@ Range Image::find_slack() const {
     for (const auto& segment : object.file->segments()) {
       if (!segment.executable || segment.writable) continue;
       const VirtAddr end = object.at(segment.memory.end);
-      const VirtAddr page_end{(end.value + arch::kPageSize - 1) / arch::kPageSize * arch::kPageSize};
+      const VirtAddr page_end{align_up(end.value, arch::kPageSize)};
       const VirtAddr begin{(end.value + 15) / 16 * 16};
       const auto* mapping = tracee::find_mapping(maps_, end - 1);
       if (mapping == nullptr || mapping->shared || !mapping->executable || mapping->range.end < page_end)

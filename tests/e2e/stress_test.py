@@ -9,14 +9,12 @@ number read before rtrace was told to end; and certainly not, if it is not above
 started, or more than one above the number read after it had ended.
 """
 import collections
-import mmap
-import os
 import re
-import struct
 import sys
 import tempfile
 import unittest
 
+import board
 import harness
 
 ROUNDS = 20
@@ -24,23 +22,15 @@ THREADS = 4
 EACH = 100  # calls of every thread in every round, at least
 
 
-class Busy(harness.Target):
+class Busy(board.Target):
     def __init__(self, folder):
-        path = os.path.join(folder, "board")
-        super().__init__([harness.target("busy"), path])
-        self.expect("pid ")
-        with open(path, "r+b") as file:
-            self.board = mmap.mmap(file.fileno(), 4096)
+        super().__init__("busy", folder)
 
     def completed(self):
-        return struct.unpack_from("=%dQ" % THREADS, self.board, 16)
+        return self.words(2, THREADS)
 
     def wrong(self):
-        return struct.unpack_from("=Q", self.board, 8)[0]
-
-    def end(self):
-        struct.pack_into("=Q", self.board, 0, 1)
-        return self.finish()[1]
+        return self.word(1)
 
 
 def entered(lines):

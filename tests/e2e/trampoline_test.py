@@ -3,16 +3,15 @@
 
 trampoline_test.py [ROUNDS]: so many attaches under load, and kills of each kind (2).
 """
-import mmap
 import os
 import re
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import board
 import harness
 from survival_test import engine_of
 
@@ -33,22 +32,15 @@ def breakpoints_said(stderr):
     return re.findall(r"^rtrace: (\S+): a breakpoint, no trampoline: (.*)$", stderr, re.M)
 
 
-class Load(harness.Target):
+class Load(board.Target):
     """counts FILE: what is traced, how far it is, and whether all was right."""
 
     def __init__(self, folder):
-        path = os.path.join(folder, "board")
-        super().__init__([harness.target("counts"), path])
-        self.expect("pid ")
-        with open(path, "r+b") as file:
-            self.board = mmap.mmap(file.fileno(), 4096)
+        super().__init__("counts", folder)
         self.clean = self.foreign()
 
-    def word(self, index):
-        return struct.unpack_from("=Q", self.board, 8 * index)[0]
-
     def done(self):
-        return [self.word(2 + i) for i in range(4)]
+        return self.words(2, 4)
 
     def foreign(self):
         """Private mappings without a file that cannot be written, and memory of rtrace: none is the program's."""
@@ -63,10 +55,6 @@ class Load(harness.Target):
 
     def is_clean(self):
         return not harness.altered_code(self.pid) and self.foreign() == self.clean
-
-    def end(self):
-        struct.pack_into("=Q", self.board, 0, 1)
-        return self.finish()[1]
 
 
 def wrapped(pid):
@@ -244,18 +232,12 @@ class UnderLoad(unittest.TestCase):
         attached.process.wait(harness.PATIENCE)
         attached.process.stdout.close()
 
-    def test_it_survives_the_death_of_the_front_end(self):
-        for _ in range(ROUNDS):
-            self.kill("front")
-            harness.wait_until(self.load.is_clean, "code and mappings are as they were")
-            self.load.moves_on()
-        self.end()
-
-    def test_it_survives_the_death_of_the_engine(self):
-        for _ in range(ROUNDS):
-            self.kill("engine")
-            harness.wait_until(self.load.is_clean, "code and mappings are as they were")
-            self.load.moves_on()
+    def test_it_survives_the_death_of_one_and_the_other_clears_away(self):
+        for whom in ("front", "engine") * ROUNDS:
+            with self.subTest(whom):
+                self.kill(whom)
+                harness.wait_until(self.load.is_clean, "code and mappings are as they were")
+                self.load.moves_on()
         self.end()
 
     def test_it_survives_the_death_of_both_and_is_repaired(self):

@@ -21,6 +21,9 @@ void append_printable(std::string& out, std::string_view text, bool utf8);
 // The length of the well-formed UTF-8 sequence at the front (Unicode 15, table 3-7), 0 where there is none or
 // where it is a C1 control, which terminals obey like an escape sequence.
 size_t utf8_sequence(std::string_view text);
+// The same for text that goes to a terminal: 0 also for what turns round what follows or is not seen
+// (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069, U+FEFF).
+size_t printable_sequence(std::string_view text);
 
 // "WHAT: message", the text on a line of its own, and under it a caret at the place. Two newlines, no other
 // control characters.

@@ -1,12 +1,11 @@
 /* busy FILE: four threads that do nothing but call work(thread, 1, 2, 3 ...) until told to stop, each
    checking every result. FILE is mapped shared; whoever reads it sees how far each thread is. */
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "board.h"
 #include "fixture.h"
 
 enum { kThreads = 4 };
@@ -28,10 +27,8 @@ static void* loop(void* argument) {
 }
 
 int main(int argc, char** argv) {
-  int fd = argc > 1 ? open(argv[1], O_RDWR | O_CREAT, 0600) : -1;
-  if (fd < 0 || ftruncate(fd, 4096) != 0) return 2;
-  board = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (board == MAP_FAILED) return 2;
+  board = map_board(argc > 1 ? argv[1] : NULL);
+  if (board == NULL) return 2;
   pthread_t threads[kThreads];
   for (long i = 0; i < kThreads; i++)
     if (pthread_create(&threads[i], NULL, loop, (void*)i) != 0) return 2;

@@ -3,7 +3,6 @@
    ends it, the second counts wrong results, the others how often each thread has called both. counts WAY N:
    calls of known number, printed at the end; see ways[]. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,10 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "board.h"
 
 enum { kThreads = 4 };
 struct Board {
@@ -70,10 +70,8 @@ static void one_round(unsigned long i) {
 }
 
 static int under_load(const char* path) {
-  int fd = open(path, O_RDWR | O_CREAT, 0600);
-  if (fd < 0 || ftruncate(fd, 4096) != 0) return 2;
-  board = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (board == MAP_FAILED) return 2;
+  board = map_board(path);
+  if (board == NULL) return 2;
   pthread_t threads[kThreads];
   for (long i = 0; i < kThreads; i++)
     if (pthread_create(&threads[i], NULL, loop, (void*)i) != 0) return 2;

@@ -53,6 +53,13 @@ TEST(Render, NoByteComesOutAsAControlCharacter) {
   }
 }
 
+TEST(Rendering, WhatTurnsTextRoundIsEscaped) {
+  for (const std::string mark : {"\342\200\256", "\342\201\247", "\357\273\277"})
+    EXPECT_EQ(to_text(text("a" + mark + "b"), {.struct_names = false, .utf8 = true}),
+              to_text(text("a" + mark + "b"), {.struct_names = false, .utf8 = false}));
+  EXPECT_EQ(to_text(text("\342\202\254"), {.struct_names = false, .utf8 = true}), "\"\342\202\254\"");
+}
+
 TEST(Rendering, ALimitWithinACharacterLeavesTheCharacterAway) {
   Value value = text("ab\303\244\342\202");
   EXPECT_EQ(to_text(value, {.struct_names = false, .utf8 = true}), "\"ab\303\244\\342\\202\"");

@@ -89,7 +89,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"[a-c]x", "dx", "libc", false}, Row{"[+-]x", "-x", "libc", true},
                     Row{"a\\-b", "a-b", "libc", true}, Row{"a\\-b", "a", "libc", false},
                     Row{"'a-b'", "a-b", "libc", true}, Row{"\"a*\"", "ab", "libc", false},
-                    Row{"\"a*\"+b", "b", "libc", true}));
+                    Row{"\"a*\"+b", "b", "libc", true}, Row{"/m.*/", "malloc", "libz", true},
+                    Row{"/m.*@libc.*/", "malloc", "libc", true}, Row{"/m.*@libc.*/", "malloc", "libz", false},
+                    Row{"/m.*@/", "malloc", "libz", true}, Row{"/m.*@/", "free", "libz", false},
+                    Row{"/@libc.*/", "free", "libc", true}, Row{"/@libc.*/", "free", "libz", false}));
 
 INSTANTIATE_TEST_SUITE_P(SignsInObjectNames, FilterRow,
                          testing::Values(Row{"@libruby-3.1.so.3.1", "rb_eval", "libruby", true},

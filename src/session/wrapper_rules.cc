@@ -57,7 +57,7 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
     return "it is a place of calls, and not a function's entry";
   if (point.no_return) return "it is jumped to, and does not return";
   if (point.clone || probe.known == nullptr)
-    return "no prototype is known, and with it how many arguments lie in memory";
+    return "no prototype is known, and so not how many of its arguments lie in memory";
   const bool leaf = is_c_library(defined_in) &&
                     (is_leaf_name(point.name) || std::ranges::any_of(point.aliases, is_leaf_name));
   if (!leaf)

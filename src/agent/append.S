@@ -55,7 +55,7 @@ rtrace_append_words:
   mov RTRACE_SLOT_HEAD(%rdi), %rax
   lea (,%rdx,8), %rcx
   PLACE 7f
-  COPY 0 1 2 3 4
+  COPY 0 1 2 3 4 5
   mov RTRACE_SLOT_LOST(%rdi), %rcx
   mov %rcx, RTRACE_RECORD_LOST(%r10)
   mov %rdx, %rcx
@@ -64,7 +64,7 @@ rtrace_append_words:
   jz 3f
   cmp $(RTRACE_PLAIN_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
   jb 2f
-  COPY 5 6 7 8 9 10
+  COPY 6 7 8 9 10 11
   sub $(RTRACE_PLAIN_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
   jz 3f
 2:                                      // what is left, from the end

@@ -54,6 +54,24 @@ uint64_t append_entry(const Control& control, Slot& slot, WrapperFrame& frame, c
   return append(control, slot, frame, plan.entry_words, pieces);
 }
 
+bool shows_failure(Failure failure, uint64_t result) {
+  switch (failure) {
+    case Failure::minus_one_32:
+      return static_cast<uint32_t>(result) == ~uint32_t{0};
+    case Failure::minus_one_64:
+      return result == ~uint64_t{0};
+    case Failure::null:
+      return result == 0 || result == ~uint64_t{0};
+    case Failure::none:
+      break;
+  }
+  return true;
+}
+
+bool has_errno(const FunctionPlan& plan, uint64_t result) {
+  return plan.errno_offset != FunctionPlan::kNoErrno && shows_failure(plan.failure, result);
+}
+
 uint64_t append_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
   Piece room[kMostPieces];
   Pieces pieces{room};
@@ -61,7 +79,7 @@ uint64_t append_return(const Control& control, Slot& slot, WrapperFrame& frame, 
   const uint64_t result = frame.returned.result;
   if ((plan.flags & FunctionPlan::kSecondResult) != 0)
     add_piece(pieces, kSecondResultPiece, address_of(&frame.r11), sizeof frame.r11);
-  if (plan.errno_offset != FunctionPlan::kNoErrno) {
+  if (has_errno(plan, result)) {
     const uint64_t at = slot.thread + static_cast<uint64_t>(plan.errno_offset);
     add_piece(pieces, at, at, sizeof(int32_t));
   }
@@ -72,48 +90,49 @@ uint64_t append_return(const Control& control, Slot& slot, WrapperFrame& frame, 
 }
 
 bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
-  switch (plan.failure) {
-    case Failure::none:
-      return false;
-    case Failure::minus_one_32:
-      if (static_cast<uint32_t>(result) != ~uint32_t{0}) return false;
-      break;
-    case Failure::minus_one_64:
-      if (result != ~uint64_t{0}) return false;
-      break;
-    case Failure::null:
-      if (result != 0 && result != ~uint64_t{0}) return false;
-      break;
-  }
+  if (plan.failure == Failure::none || !shows_failure(plan.failure, result)) return false;
   if (plan.errno_offset == FunctionPlan::kNoErrno) return true;
   return *reinterpret_cast<const int32_t*>(slot.thread + static_cast<uint64_t>(plan.errno_offset)) != 0;
+}
+
+// What has passed since then was not the program's: copying, and waiting for room. A share of it is known
+// beforehand.
+void hold_since(const Control& control, Slot& slot, uint64_t then, uint64_t share) {
+  const uint64_t passed = now(control) - then;
+  add_alone(slot.held, passed > share ? passed : share);
 }
 
 // An entry that has more than its words, or found no room.
 __attribute__((noinline)) void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
+  const uint64_t then = frame.entry.ticks;
   frame.kept[0] = append_entry(control, slot, frame, plan);
   if (frame.kept[0] == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
+  hold_since(control, slot, then, control.share_inside);
 }
 
 __attribute__((noinline)) void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
-  const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
+  const FunctionPlan& plan = plan_of(control, frame.returned.head.function);
+  const uint64_t then = frame.returned.ticks;
   if (append_return(control, slot, frame, plan) == 0)
     asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
+  hold_since(control, slot, then, control.share_outside);
 }
 
 // The entry's stamp comes last: what follows it is the call's own time.
-void prepare_entry(WrapperFrame& frame, const FunctionPlan& plan) {
+void prepare_entry(WrapperFrame& frame, const FunctionPlan& plan, const Slot& slot) {
   EntryRecord& entry = frame.entry;
   entry.head = plan.entry_head;
+  entry.held = slot.held;
   entry.sp = stack_pointer(frame);
   entry.return_address = *reinterpret_cast<const uint64_t*>(entry.sp);
 }
 
-void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, uint64_t ticks) {
+void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, const Slot& slot, uint64_t ticks) {
   ReturnRecord& returned = frame.returned;
   returned.head = plan.return_head;
   returned.ticks = ticks;
+  returned.held = slot.held;
   returned.call = frame.kept[0];
 }
 
@@ -123,7 +142,7 @@ RTRACE_SELDOM void enter_with_care(const Control& control, WrapperFrame& frame, 
   if (slot == nullptr) return;
   if (control.mode == Mode::count)
     return count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
-  prepare_entry(frame, plan_of(control, function));
+  prepare_entry(frame, plan_of(control, function), *slot);
   frame.entry.ticks = now(control);
   record_entry(control, *slot, frame);
 }
@@ -138,7 +157,7 @@ RTRACE_SELDOM void leave_with_care(const Control& control, WrapperFrame& frame, 
     return count_return(control, *slot, {function, stack_pointer(frame), ticks}, frame.kept,
                         failed ? Outcome::failed : Outcome::fine);
   }
-  prepare_return(frame, plan, ticks);
+  prepare_return(frame, plan, *slot, ticks);
   record_return(control, *slot, frame);
 }
 
@@ -181,12 +200,14 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
     return passed;
   }
   const FunctionPlan& plan = plan_of(control, function);
-  prepare_entry(frame, plan);
+  prepare_entry(frame, plan, *slot);
   frame.entry.ticks = time_stamp_counter();
   if ((plan.flags & FunctionPlan::kPlainEntry) != 0) {
     frame.kept[0] = rtrace_append_words(slot, &frame, plan.entry_words);
-    if (frame.kept[0] != 0) [[likely]]
+    if (frame.kept[0] != 0) [[likely]] {
+      add_alone(slot->held, control.share_inside);
       return passed;
+    }
   }
   record_entry(control, *slot, frame);
   return passed;
@@ -206,10 +227,10 @@ void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
       return leave_with_care(control, frame, function);
     return end_call(control, *summary, *slot, {function, stack_pointer(frame), ticks}, frame.kept);
   }
-  prepare_return(frame, plan, ticks);
-  if ((plan.flags & FunctionPlan::kPlainReturn) != 0 && rtrace_append_words(slot, &frame, kReturnWords) != 0)
-      [[likely]]
-    return;
+  prepare_return(frame, plan, *slot, ticks);
+  if ((plan.flags & FunctionPlan::kPlainReturn) != 0 && !has_errno(plan, frame.returned.result) &&
+      rtrace_append_words(slot, &frame, kReturnWords) != 0) [[likely]]
+    return add_alone(slot->held, control.share_outside);
   record_return(control, *slot, frame);
 }
 

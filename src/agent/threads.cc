@@ -62,6 +62,8 @@ bool settle(const Control& control, Slot& slot) {
   slot.ring = control.rings + index * control.ring_bytes;
   slot.capacity = control.ring_bytes;
   slot.name = call_of(index, 0);
+  auto& shared = *reinterpret_cast<SharedHeader*>(control.shared);
+  __atomic_or_fetch(&shared.used[index / 64], uint64_t{1} << index % 64, __ATOMIC_RELEASE);
   __atomic_store_n(&slot.tid, tid, __ATOMIC_RELEASE);
   if (control.mode == Mode::count) {
     forget_open_calls(control, slot);
@@ -70,7 +72,9 @@ bool settle(const Control& control, Slot& slot) {
   ThreadRecord record{};
   record.head = {kThread, sizeof record / 8, sizeof record / 8, 0};
   record.ticks = time_stamp_counter();
+  record.held = slot.held;
   record.tid = static_cast<uint64_t>(tid);
+  record.thread_pointer = slot.thread & ~Slot::kStates;
   return append_words(control, slot, &record, sizeof record / 8) != 0;
 }
 

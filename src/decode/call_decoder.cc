@@ -155,6 +155,16 @@ bool CallDecoder::all_at_entry() const {
 bool CallDecoder::needs_vector_registers() const {
   return impl_->layout && impl_->layout->vectors;
 }
+bool CallDecoder::needs_wide_registers() const {
+  if (!impl_->layout) return false;
+  const Layout& layout = *impl_->layout;
+  return layout.result_location.is_wide() ||
+         std::ranges::any_of(layout.parameters,
+                             [](const Layout::Parameter& parameter) { return parameter.location.is_wide(); });
+}
+bool CallDecoder::result_takes_rdx() const {
+  return impl_->layout && impl_->layout->result_location.uses_integer(1);
+}
 bool CallDecoder::needs_errno() const {
   return impl_->layout && impl_->layout->result->kind == Type::Kind::error;
 }

@@ -35,6 +35,15 @@ struct Location {
     return where == Where::x87 ||
            (where == Where::registers && (pieces[0].sse || (count == 2 && pieces[1].sse)));
   }
+  // More than 16 bytes of one register, or x87's.
+  bool is_wide() const {
+    const auto wide = [](const Piece& piece) { return piece.sse && piece.eightbytes > 2; };
+    return where == Where::x87 || (where == Where::registers && (wide(pieces[0]) || wide(pieces[1])));
+  }
+  bool uses_integer(uint8_t index) const {
+    const auto is_it = [&](const Piece& piece) { return !piece.sse && piece.index == index; };
+    return where == Where::registers && (is_it(pieces[0]) || (count == 2 && is_it(pieces[1])));
+  }
 };
 
 // The widest value in registers: a ymm register's.

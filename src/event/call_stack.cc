@@ -161,6 +161,39 @@ void CallStack::leave(const FrameIdentity& identity, Timestamp now, std::vector<
   forget_left(newest);
 }
 
+// A frame that was entered by a tail call, and another from it in turn, may have been left with its chain.
+bool CallStack::leave_left_call(const FrameIdentity& identity, CallId call, Timestamp now,
+                                std::vector<Frame>& returned) {
+  const auto found = left_.index.find(identity);
+  if (found == left_.index.end()) return false;
+  Alike& alike = found->second;
+  const auto entry =
+      std::ranges::find_if(alike, [&](const LeftList::iterator& it) { return it->frame.call == call; });
+  if (entry == alike.end()) return false;
+  const LeftList::iterator newest = *entry;
+  returned.push_back(newest->frame);
+  returned.back().duration = since(newest->frame.entered, now);
+  if (!newest->frame.chained) {
+    forget_left(newest);
+    return true;
+  }
+  *entry = std::prev(newest);
+  left_.list.erase(newest);
+  return true;
+}
+
+bool CallStack::leave_call(const FrameIdentity& identity, CallId call, Timestamp now,
+                           std::vector<Frame>& returned, std::vector<Frame>& dead) {
+  leave_behind(
+      [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.call == call; }, now, dead);
+  if (active_.empty() || active_.back().frame.call != call)
+    return leave_left_call(identity, call, now, returned);
+  settle_times(active_.size() - 1, now);
+  returned.push_back(active_.back().frame);
+  active_.pop_back();
+  return true;
+}
+
 void CallStack::unwind_to(VirtAddr sp, Timestamp now, std::vector<Frame>& dead) {
   leave_behind([&](const Frame& frame) { return frame.identity.sp >= sp; }, now, dead);
 }

@@ -49,6 +49,7 @@ uint64_t length_of(const agent::Capture& capture, const arch::Regs& entry, const
 void CapturedMemory::clear() {
   pieces_.clear();
   bytes_.clear();
+  held_.clear();
   live_ = nullptr;
 }
 
@@ -86,21 +87,29 @@ void CapturedMemory::fetch(const tracee::ProcessMemory& memory) {
   memory.read_gathered(pieces_);
 }
 
+void CapturedMemory::hold(VirtAddr address, std::span<const std::byte> bytes) {
+  held_.push_back({address, bytes});
+}
+
+// What is known from there on, up to the end of one piece.
+std::span<const std::byte> CapturedMemory::known_from(VirtAddr at) const {
+  for (const auto& piece : pieces_)
+    if (piece.address <= at && at < piece.address + piece.got)
+      return {piece.out + (at - piece.address), piece.got - (at - piece.address)};
+  for (const Held& held : held_)
+    if (held.address <= at && at < held.address + held.bytes.size())
+      return held.bytes.subspan(at - held.address);
+  return {};
+}
+
 size_t CapturedMemory::read(VirtAddr address, std::span<std::byte> out) const {
   size_t done = 0;
-  bool more = true;
-  while (done < out.size() && more) {
-    more = false;
-    VirtAddr at = address + done;
-    for (const auto& piece : pieces_) {
-      if (at < piece.address || piece.address + piece.got <= at) continue;
-      size_t offset = at - piece.address;
-      size_t count = std::min(out.size() - done, piece.got - offset);
-      std::memcpy(out.data() + done, piece.out + offset, count);
-      done += count;
-      more = true;
-      break;
-    }
+  while (done < out.size()) {
+    const auto known = known_from(address + done);
+    if (known.empty()) break;
+    const size_t count = std::min(out.size() - done, known.size());
+    std::memcpy(out.data() + done, known.data(), count);
+    done += count;
   }
   if (done < out.size() && live_ != nullptr) done += live_->read(address + done, out.subspan(done));
   return done;

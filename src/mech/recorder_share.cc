@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "rtrace/base/log.h"
+#include "rtrace/mech/ring_reader.h"
 #include "rtrace/mech/shared_records.h"
 #include "rtrace/mech/wrapper_stub.h"
 
@@ -25,35 +26,15 @@ bool counts_evenly() {
   return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) != 0 && (edx & 1U << 8) != 0;
 }
 
-struct Reading {
-  uint64_t ticks = 0, nanoseconds = 0;
-};
-
-// The two clocks, as close together as can be had.
-Reading read_clocks() {
-  Reading best;
-  uint64_t least = ~uint64_t{0};
-  for (int i = 0; i < 8; ++i) {
-    timespec time{};
-    const uint64_t before = __rdtsc();
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    const uint64_t after = __rdtsc();
-    if (after - before >= least) continue;
-    least = after - before;
-    best = {before + least / 2,
-            static_cast<uint64_t>(time.tv_sec) * kNanosecond + static_cast<uint64_t>(time.tv_nsec)};
-  }
-  return best;
-}
-
 // Blob, a stub, and a function that does nothing, in our own memory.
 class OwnRecorder {
  public:
-  OwnRecorder() : shared_(map(size().layout().size)), code_(map(kCode)) {
+  explicit OwnRecorder(agent::Mode mode) : shared_(map(size().layout().size)), code_(map(kCode)) {
     if (shared_ == nullptr || code_ == nullptr) return;
+    plan_.entry_words = agent::kEntryWords;
     plan_.finish(0);
     control_ = records().control({reinterpret_cast<uint64_t>(shared_)}, {reinterpret_cast<uint64_t>(&plan_)});
-    control_.mode = agent::Mode::count;
+    control_.mode = mode;
     control_.nanoseconds_per_tick = uint64_t{1} << 32;
     std::memcpy(code_, rtrace_blob_begin, static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
     auto& head = *reinterpret_cast<agent::Blob*>(code_);
@@ -75,6 +56,7 @@ class OwnRecorder {
   OwnRecorder& operator=(const OwnRecorder&) = delete;
 
   bool runs() const { return runs_; }
+  agent::Mode mode() const { return control_.mode; }
   SharedRecords records() const { return {{shared_, size().layout().size}, size()}; }
   using Function = void (*)();
   Function wrapped() const { return reinterpret_cast<Function>(code_ + kStub); }
@@ -96,10 +78,17 @@ class OwnRecorder {
   agent::Control control_{};
 };
 
+// Nobody needs what the rings hold.
+void empty_rings(const OwnRecorder& recorder) {
+  const SharedRecords records = recorder.records();
+  for (uint64_t slot : records.used()) records.slot(slot).tail = records.slot(slot).head;
+}
+
 // Ticks of one call, at best.
-uint64_t least_ticks(OwnRecorder::Function function) {
+uint64_t least_ticks(const OwnRecorder& recorder, OwnRecorder::Function function) {
   uint64_t least = ~uint64_t{0};
   for (unsigned round = 0; round < kRounds; ++round) {
+    empty_rings(recorder);
     const uint64_t begin = __rdtsc();
     for (unsigned i = 0; i < kCalls; ++i) function();
     least = std::min<uint64_t>(least, (__rdtsc() - begin) / kCalls);
@@ -109,6 +98,22 @@ uint64_t least_ticks(OwnRecorder::Function function) {
 
 // What the recorder makes of a call that takes no time, at best.
 uint64_t least_recorded(const OwnRecorder& recorder) {
+  empty_rings(recorder);
+  for (unsigned i = 0; i < kCalls; ++i) recorder.wrapped()();
+  const SharedRecords records = recorder.records();
+  uint64_t least = ~uint64_t{0}, entered = 0;
+  for (uint64_t slot : records.used()) {
+    RingReader reader(records, slot, records.slot(slot).tail);
+    reader.look();
+    while (const auto record = reader.next()) {
+      if (record->kind == Record::Kind::entered) entered = record->ticks;
+      if (record->kind == Record::Kind::returned) least = std::min(least, record->ticks - entered);
+    }
+  }
+  return least == ~uint64_t{0} ? 0 : least;
+}
+
+uint64_t least_counted(const OwnRecorder& recorder) {
   uint64_t least = ~uint64_t{0}, before = 0;
   for (unsigned round = 0; round < kRounds; ++round) {
     for (unsigned i = 0; i < kCalls; ++i) recorder.wrapped()();
@@ -121,17 +126,35 @@ uint64_t least_recorded(const OwnRecorder& recorder) {
 
 }  // namespace
 
-std::variant<RecorderShare, std::string> measure_recorder() {
+ClockReading read_clocks() {
+  ClockReading best;
+  uint64_t least = ~uint64_t{0};
+  for (int i = 0; i < 8; ++i) {
+    timespec time{};
+    const uint64_t before = __rdtsc();
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    const uint64_t after = __rdtsc();
+    if (after - before >= least) continue;
+    least = after - before;
+    best = {before + least / 2,
+            static_cast<uint64_t>(time.tv_sec) * kNanosecond + static_cast<uint64_t>(time.tv_nsec)};
+  }
+  return best;
+}
+
+std::variant<RecorderShare, std::string> measure_recorder(agent::Mode mode) {
   if (!counts_evenly()) return std::string("the processor's time stamp counter has no constant rate");
-  const Reading begin = read_clocks();
+  const ClockReading begin = read_clocks();
   RecorderShare share;
-  if (const OwnRecorder recorder; recorder.runs()) {
-    const uint64_t bare = least_ticks(recorder.bare()), all = least_ticks(recorder.wrapped());
-    const uint64_t recorded = least_recorded(recorder);
+  if (const OwnRecorder recorder(mode); recorder.runs()) {
+    const uint64_t bare = least_ticks(recorder, recorder.bare());
+    const uint64_t all = least_ticks(recorder, recorder.wrapped());
+    const uint64_t recorded =
+        mode == agent::Mode::count ? least_counted(recorder) : least_recorded(recorder);
     share.inside = static_cast<uint32_t>(recorded - std::min(recorded, bare));
     share.outside = static_cast<uint32_t>(all - std::min(all, bare + share.inside));
   }
-  Reading end = read_clocks();
+  ClockReading end = read_clocks();
   while (end.nanoseconds - begin.nanoseconds < kFrequencyTime) end = read_clocks();
   const auto passed = static_cast<unsigned __int128>(end.nanoseconds - begin.nanoseconds) << 32;
   share.nanoseconds_per_tick = static_cast<uint64_t>(passed / (end.ticks - begin.ticks));

@@ -106,14 +106,16 @@ std::optional<Record> RingReader::parse() {
   record.cut = (head.fixed & agent::kCut) != 0;
   record.function = head.function;
   record.ticks = words_[1];
+  record.held = words_[3];
   record.pieces = pieces_;
   if (head.kind == agent::kThread) {
     record.kind = Record::Kind::thread;
-    record.tid = static_cast<int32_t>(words_[3]);
+    record.tid = static_cast<int32_t>(words_[4]);
+    record.thread_pointer = words_[5];
   } else if (head.kind == agent::kReturn) {
     record.kind = Record::Kind::returned;
-    record.call = words_[3];
-    record.result = words_[4];
+    record.call = words_[4];
+    record.result = words_[5];
   } else {
     agent::EntryRecord entry{};
     std::memcpy(&entry, words_.data(), fixed * kWord);

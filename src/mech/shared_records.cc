@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 
 #include "load.h"
 #include "rtrace/base/error.h"
@@ -35,7 +36,7 @@ SharedRecords::SharedRecords(std::span<std::byte> memory, const RecorderSize& si
   CHECK(memory.size() >= layout_.size, "{} bytes for a layout of {}", memory.size(), layout_.size);
   CHECK(size.ring_bytes >= agent::kLeastRing && (size.ring_bytes & (size.ring_bytes - 1)) == 0,
         "rings of {} bytes", size.ring_bytes);
-  CHECK(size.slot_bits > 0 && size.slot_bits <= 15, "2^{} slots", size.slot_bits);
+  CHECK(size.slot_bits > 0 && size.slot_bits <= agent::kMostSlotBits, "2^{} slots", size.slot_bits);
   CHECK(size.summaries == 0 || size.summaries >= size.functions, "{} summaries for {} functions",
         size.summaries, size.functions);
 }
@@ -118,13 +119,23 @@ void SharedRecords::unmute(uint64_t thread_pointer) const {
     store(slot->thread, load(slot->thread) & ~agent::Slot::kMuted);
 }
 
-void SharedRecords::held(uint64_t thread_pointer, uint64_t ticks) const {
-  if (agent::Slot* slot = find(thread_pointer)) store(slot->held, load(slot->held) + ticks);
+std::optional<uint64_t> SharedRecords::held(uint64_t thread_pointer, uint64_t ticks) const {
+  agent::Slot* slot = find(thread_pointer);
+  if (slot == nullptr) return std::nullopt;
+  const uint64_t held = load(slot->held) + ticks;
+  if (ticks != 0) store(slot->held, held);
+  return held;
+}
+
+std::optional<uint64_t> SharedRecords::slot_of_thread(uint64_t thread_pointer) const {
+  const agent::Slot* found = thread_pointer != 0 ? find(thread_pointer) : nullptr;
+  if (found == nullptr) return std::nullopt;
+  return static_cast<uint64_t>(found - &slot(0));
 }
 
 // The end first to go and last to come: a thread that looks meanwhile finds an empty range.
 void SharedRecords::set_stack(pid_t tid, Range stack) const {
-  for (uint64_t index = 0; index < size_.slots(); ++index) {
+  for (uint64_t index : used()) {
     agent::Slot& slot = this->slot(index);
     if (load(slot.tid) != tid) continue;
     store(slot.stack_end, uint64_t{0});
@@ -139,8 +150,11 @@ void SharedRecords::mappings_changed() const {
 
 std::vector<uint64_t> SharedRecords::used() const {
   std::vector<uint64_t> found;
-  for (uint64_t index = 0; index < size_.slots(); ++index)
-    if (load(slot(index).thread) != agent::Slot::kFree) found.push_back(index);
+  for (uint64_t first = 0; first < size_.slots(); first += 64) {
+    uint64_t word = load(header().used[first / 64]);
+    if (size_.slots() - first < 64) word &= (uint64_t{1} << (size_.slots() - first)) - 1;
+    for (; word != 0; word &= word - 1) found.push_back(first + static_cast<uint64_t>(std::countr_zero(word)));
+  }
   return found;
 }
 

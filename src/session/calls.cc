@@ -179,42 +179,53 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
     task.tail_jump = Task::TailJump{owner.caller, regs_.sp()};
     return;
   }
-  if (!counts(task, probe, site, owner, return_address)) return;
-  const event::Frame* top = task.stack.top();
-  if (top != nullptr && top->probe == probe.id &&
-      top->identity == event::FrameIdentity::at_entry(regs_, return_address) &&
-      task.process->image->branches_to_entry(site.address))
+  if (!counts(task, probe, site, owner, return_address) ||
+      is_turn_of_loop(task, probe, site.address, return_address))
     return;
   services_.registry.hit(probe);
   static const std::string kPart = "a .cold part is jumped to and has no return of its own";
-  Entered entered{&probe,
-                  static_cast<event::CallId>(next_call_++),
-                  static_cast<unsigned>(task.stack.depth()),
-                  return_address,
-                  nullptr,
-                  std::nullopt,
-                  std::nullopt,
-                  &task};
+  Entered entered = begin_entered(task, probe, return_address);
   entered.unseen = probe.no_return ? &kPart : task.process->image->watch_return(return_address, need_stopped);
   entered.trace = take_trace(*task.process->image, trace_,
                              probe.no_return ? Backtraces::At::middle : Backtraces::At::entry);
   const decode::CallDecoder& decoder = *probe.decoder;
   if (decoder.needs_vector_registers()) entered.vectors = tracee::vector_registers(task.id.tid);
-  if (entered.unseen == nullptr) {
-    const auto identity = event::FrameIdentity::at_entry(regs_, return_address);
-    entered.depth =
-        task.stack.enter(identity, site.address, probe.id, entered.call, thread_time_, dead_, above_).depth;
-    if (!decoder.all_at_entry()) {
-      const auto stack = stack_arguments(decoder.at_entry().stack_bytes);
-      task.open_calls[entered.call] = OpenCall{regs_, {stack.begin(), stack.end()}, {}, entered.vectors};
-    }
-  }
+  if (entered.unseen == nullptr) enter_frame(task, entered, site.address);
   if (decoder.at_entry().deep != 0 || shows_descriptors(decoder)) {
     memory_.set_live(&task.process->image->space().memory());
     entered.decoded = decode_entry(entered);
     memory_.set_live(nullptr);
   }
   entered_.push_back(std::move(entered));
+}
+
+bool CallTracer::is_turn_of_loop(const Task& task, const Probe& probe, VirtAddr site,
+                                 VirtAddr return_address) const {
+  const event::Frame* top = task.stack.top();
+  return top != nullptr && top->probe == probe.id &&
+         top->identity == event::FrameIdentity::at_entry(regs_, return_address) &&
+         task.process->image->branches_to_entry(site);
+}
+
+CallTracer::Entered CallTracer::begin_entered(Task& task, Probe& probe, VirtAddr return_address) {
+  Entered entered;
+  entered.probe = &probe;
+  entered.call = static_cast<event::CallId>(next_call_++);
+  entered.depth = static_cast<unsigned>(task.stack.depth());
+  entered.return_address = return_address;
+  entered.task = &task;
+  return entered;
+}
+
+// A call that is to be paired with its return.
+void CallTracer::enter_frame(Task& task, Entered& entered, VirtAddr site) {
+  const decode::CallDecoder& decoder = *entered.probe->decoder;
+  const auto identity = event::FrameIdentity::at_entry(regs_, entered.return_address);
+  entered.depth =
+      task.stack.enter(identity, site, entered.probe->id, entered.call, thread_time_, dead_, above_).depth;
+  if (decoder.all_at_entry()) return;
+  const auto stack = stack_arguments(decoder.at_entry().stack_bytes);
+  task.open_calls[entered.call] = OpenCall{regs_, {stack.begin(), stack.end()}, {}, entered.vectors};
 }
 
 decode::CallDecoder::Entered CallTracer::decode_entry(Entered& entered) {
@@ -241,6 +252,7 @@ bool CallTracer::shows_descriptors(const decode::CallDecoder& decoder) const {
 void CallTracer::report(Task& task) {
   for (const event::Frame& frame : dead_) {
     task.open_calls.erase(frame.call);
+    forget_recorded(task, frame.call);
     services_.reporter.take(who_, now_, abandoned(frame));
   }
   for (Returned& returned : returned_) report_return(returned);
@@ -312,6 +324,7 @@ void CallTracer::abandon_all(Task& task) {
   }
   abandon_pairs(task);
   task.open_calls.clear();
+  task.recorded.clear();
 }
 
 void CallTracer::leave_open(Task& task) {
@@ -324,6 +337,7 @@ void CallTracer::leave_open(Task& task) {
   }
   leave_pairs_open(task);
   task.open_calls.clear();
+  task.recorded.clear();
 }
 
 }  // namespace rtrace::session

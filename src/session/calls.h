@@ -5,6 +5,7 @@
 
 #include "backtraces.h"
 #include "rtrace/mech/captured_memory.h"
+#include "rtrace/mech/ring_reader.h"
 #include "task.h"
 
 namespace rtrace::session {
@@ -21,6 +22,14 @@ class CallTracer {
                const NeedStopped& need_stopped);
   // Renders what was observed; the thread may be running or gone.
   void report(Task& task);
+
+  // One record of an entry or a return, by the thread itself.
+  struct RecordedTime {
+    event::Timestamp stamp;
+    uint64_t of_thread = 0;  // by its own clock
+  };
+  void recorded(Task& task, const WrappedFunction& function, const mech::Record& record,
+                const RecordedTime& time);
 
   // The calls that are open in a task whose memory or life has ended.
   void abandon_all(Task& task);
@@ -56,6 +65,16 @@ class CallTracer {
   void leave_pairs_open(Task& task);
   void begin_pair(Task& task, const Entered& entered);
   void end_pair(Task& task, const Probe& end, const arch::VectorRegs* vectors);
+  std::optional<arch::VectorRegs> hold_pieces(const mech::Record& record);
+  void recorded_entry(Task& task, const WrappedFunction& function, const mech::Record& record,
+                      const std::optional<arch::VectorRegs>& vectors);
+  void recorded_return(Task& task, const WrappedFunction& function, const mech::Record& record,
+                       const std::optional<arch::VectorRegs>& vectors);
+  static void forget_recorded(Task& task, event::CallId call);
+  // A function that jumps to its own first instruction.
+  bool is_turn_of_loop(const Task& task, const Probe& probe, VirtAddr site, VirtAddr return_address) const;
+  Entered begin_entered(Task& task, Probe& probe, VirtAddr return_address);
+  void enter_frame(Task& task, Entered& entered, VirtAddr site);
   void observe_entry(Task& task, const mech::BreakpointSite& site, const mech::BreakpointSite::Owner& owner,
                      VirtAddr return_address, const NeedStopped& need_stopped);
   bool counts(const Task& task, const Probe& probe, const mech::BreakpointSite& site,

@@ -23,10 +23,20 @@ std::optional<int> CpuChoice::seen(int cpu, uint64_t now) {
     return followed_;
   }
   if (++strikes_ < kStrikes) return followed_;
-  followed_.reset();
-  not_before_ = now + pause_;
+  let_go(now);
   pause_ = std::min(pause_ * 2, kLongestPause);
   return followed_;
+}
+
+void CpuChoice::let_go(uint64_t now) {
+  followed_.reset();
+  not_before_ = now + pause_;
+}
+
+void CpuFollower::run_free(uint64_t now) {
+  if (!wanted_) return;
+  choice_.let_go(now);
+  go(std::nullopt);
 }
 
 CpuFollower::CpuFollower(Options::Cpu choice)

@@ -23,7 +23,7 @@ constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SI
                              tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
 constexpr int kMostSteps = 4;  // of a copied call
 
-constexpr long kBirthTick = 50'000, kTrampolineTick = 20'000;  // us
+constexpr long kBirthTick = 50'000, kTrampolineTick = 20'000, kRecordTick = 1'000;  // us
 
 volatile sig_atomic_t kicked = 0;
 
@@ -101,8 +101,9 @@ void Engine::run() {
       if (should_end()) break;
     }
     keep_time();
+    const bool busy = take_records();
     moment::enter(Moment::waiting);
-    const auto answer = queue_.next(tasks_, tracee::Block::yes);
+    const auto answer = queue_.next(tasks_, busy ? tracee::Block::no : tracee::Block::yes);
     if (answer.event)
       handle(*answer.event);
     else if (answer.no_children)
@@ -131,7 +132,7 @@ void Engine::keep_time() {
       std::any_of(births_.begin(), births_.end(), [](const auto& birth) { return birth.second.parent == 0; });
   if (half) begin_stale_births();
   if (owners_) tend_trampolines();
-  const long interval = owners_ ? kTrampolineTick : half ? kBirthTick : 0;
+  const long interval = recorded_lately() ? kRecordTick : owners_ ? kTrampolineTick : half ? kBirthTick : 0;
   if (interval == tick_us_) return;
   tick_us_ = interval;
   const itimerval timer{{0, interval}, {0, interval}};
@@ -145,8 +146,7 @@ void Engine::handle(const tracee::WaitEvent& event) {
   Task& task = *found->second;
   const auto stop = tracee::classify(event.status);
   // Before anything else is done: what we take is not the program's time.
-  const uint64_t now = monotonic_now();
-  task.account.unsettled = task.clock.stopped(now);
+  clock_stop(task);
   if (!std::holds_alternative<tracee::Trap>(stop)) settle_clock(task, Asked::nothing);
   moment::enter(Moment::stop_peeked);
   RTRACE_LOG(session, 3, "{}: code {} status {:#x}", event.tid, event.status.code,
@@ -338,6 +338,7 @@ void Engine::ended(Task& task, End end) {
   const bool process_ended = task.id.tid == process.pid;
   (void)tracee::consume(task.id.tid, tracee::Block::no);
   if (!process.silent) syscalls_.abandon(task);
+  if (process_ended) take_all_records(process);
   if (!process.silent) calls_.abandon_all(task);
   end_record_of(task);
   if (process_ended) hand_on_counts(process, &task);

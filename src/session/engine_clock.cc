@@ -27,6 +27,15 @@ void Engine::calibrate() {
                     static_cast<double>(cost->low_ns) / 1e3, static_cast<double>(cost->spread_ns) / 1e3));
 }
 
+// A stop was seen. What the recorder in the process took of the time before it is not the program's.
+void Engine::clock_stop(Task& task) {
+  const uint64_t now = monotonic_now();
+  if (ticks_) take_records_of(task);
+  task.account.unsettled = task.clock.stopped(now);
+  if (ticks_ && task.account.unsettled)
+    *task.account.unsettled -= std::min(*task.account.unsettled, recorders_time(task));
+}
+
 // Of the stop that was just seen.
 void Engine::settle_clock(Task& task, Asked asked) {
   const auto passed = std::exchange(task.account.unsettled, std::nullopt);

@@ -11,6 +11,7 @@
 #include "calls.h"
 #include "engine.h"
 #include "rtrace/mech/owner_list.h"
+#include "rtrace/mech/tick_clock.h"
 #include "rtrace/session/cpu_follower.h"
 #include "rtrace/tracee/stop.h"
 #include "rtrace/tracee/wait_queue.h"
@@ -117,11 +118,21 @@ class Engine {
   static std::vector<pid_t> tids_of(const std::vector<Halted>& halted, pid_t held);
   void begin_record_of(Task& thread) const;
   void end_record_of(const Task& thread) const;
-  void account_for_hold(const Task& task, uint64_t nanoseconds) const;
+  void account_for_hold(Task& task, uint64_t nanoseconds) const;
   void lend_thread_pointer(Task& parent, Process& child, tracee::NewTask::Kind kind) const;
   void vfork_ended(const Task& parent) const;
   void take_thread_pointer_back(const Process& child) const;
   void hand_on_counts(const Process& process, const Task* by);
+
+  // --- engine_records.cc: what threads have recorded by themselves
+  bool take_records();
+  bool recorded_lately() const;
+  void take_records_of(Task& task);
+  void take_all_records(const Process& process);
+  size_t take_ring(Image& image, uint64_t slot, size_t most);
+  void take_record(Image& image, pid_t tid, const mech::Record& record);
+  void begin_ring(Task& task, const mech::Record& record) const;
+  uint64_t recorders_time(const Task& task) const;
 
   // --- engine_detach.cc
   void detach_all();
@@ -146,6 +157,7 @@ class Engine {
   void calibrate();
   // What the stopped thread was asked for already: to answer it had to leave its processor.
   enum class Asked : uint8_t { nothing, registers };
+  void clock_stop(Task& task);
   void settle_clock(Task& task, Asked asked);
   std::optional<event::StopCosts::Account> ask_account(Task& task, uint64_t passed);
 
@@ -188,6 +200,8 @@ class Engine {
   long tick_us_ = 0;                       // the interval timer's
   uint64_t counts_handed_on_ = 0;          // monotonic ns
   std::optional<mech::OwnerList> owners_;  // where trampolines are asked for
+  std::optional<mech::TickClock> ticks_;
+  uint64_t recorded_at_ = 0;  // monotonic: when there was something to read
   bool ready_ = false, started_ = false;
   plan::Objects
       seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some

@@ -103,6 +103,7 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
   auto found = tasks_.find(event.tid);
   if (found == tasks_.end()) return false;
   Task& task = *found->second;
+  take_records_of(task);
   const auto stop = tracee::classify(event.status);
   if (const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop)) {
     // The program's to take first: its next stop is behind that.
@@ -248,6 +249,7 @@ void Engine::detach(std::set<pid_t> pids) {
   moment::enter(Moment::detach);
   for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);
+    if (found != tasks_.end()) take_records_of(*found->second);
     if (found != tasks_.end()) found->second->clock.halted(monotonic_now());
     if (found == tasks_.end() || found->second->process->image == nullptr) continue;
     settle_registers(*found->second, *found->second->process->image);
@@ -269,6 +271,7 @@ void Engine::detach(std::set<pid_t> pids) {
   for (pid_t pid : pids) {
     auto process = processes_.find(pid);
     if (process == processes_.end()) continue;
+    take_all_records(*process->second);
     for (auto& [tid, task] : tasks_)
       if (task->process == process->second.get() && !task->process->silent) calls_.leave_open(*task);
     if (process->second->attached)

@@ -251,6 +251,7 @@ void Engine::on(Task& task, tracee::Exec) {
   std::vector<pid_t> others;
   const auto execer = former ? tasks_.find(static_cast<pid_t>(*former)) : tasks_.end();
   const auto execve = SyscallTracer::take_exec(execer != tasks_.end() ? *execer->second : task);
+  take_all_records(process);
   for (auto& [tid, other] : tasks_) {
     if (other->process != &process) continue;
     syscalls_.abandon(*other);

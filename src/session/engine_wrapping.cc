@@ -6,6 +6,7 @@
 #include "rtrace/base/log.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
+#include "wrapper_rules.h"
 
 namespace rtrace::session {
 namespace {
@@ -19,8 +20,12 @@ constexpr uint64_t kHandOn = 100'000'000;   // ns
 void Engine::prepare_wrapping() {
   owners_.emplace(mech::AgentLink::kOwnerDistance);
   services_.owners = &*owners_;
-  auto measured = mech::measure_recorder();
-  if (auto* share = std::get_if<mech::RecorderShare>(&measured)) services_.recorder = *share;
+  services_.recording = recording_of(options_);
+  auto measured = mech::measure_recorder(services_.recording);
+  if (auto* share = std::get_if<mech::RecorderShare>(&measured)) {
+    services_.recorder = *share;
+    ticks_.emplace(share->nanoseconds_per_tick);
+  }
   if (auto* why = std::get_if<std::string>(&measured)) services_.no_recorder = *why;
 }
 
@@ -142,7 +147,7 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
   if (found == tasks_.end()) return std::nullopt;
   Task& task = *found->second;
   const auto stop = tracee::classify(event.status);
-  task.account.unsettled = task.clock.stopped(monotonic_now());
+  clock_stop(task);
   settle_clock(task, Asked::nothing);
   if (std::holds_alternative<tracee::Trap>(stop)) {
     arch::Regs regs;
@@ -191,13 +196,14 @@ void Engine::end_record_of(const Task& thread) const {
 }
 
 // What wrapped calls that are open then have not taken themselves.
-void Engine::account_for_hold(const Task& task, uint64_t nanoseconds) const {
+void Engine::account_for_hold(Task& task, uint64_t nanoseconds) const {
   if (task.thread_pointer == 0 || task.process->silent || task.process->image == nullptr) return;
   const mech::Trampolines* trampolines = task.process->image->trampolines();
   if (trampolines == nullptr || !trampolines->begun()) return;
   const auto ticks =
       (static_cast<unsigned __int128>(nanoseconds) << 32) / services_.recorder.nanoseconds_per_tick;
-  trampolines->records().held(task.thread_pointer, static_cast<uint64_t>(ticks));
+  task.held_before =
+      trampolines->records().held(task.thread_pointer, static_cast<uint64_t>(ticks)).value_or(0);
 }
 
 // A child that runs in its parent's memory has its thread pointer too: its calls are not the parent's. Of a

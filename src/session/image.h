@@ -15,6 +15,7 @@
 
 #include "object_cache.h"
 #include "probe_registry.h"
+#include "recordings.h"
 #include "rtrace/loader/rendezvous.h"
 #include "rtrace/mech/address_space.h"
 #include "rtrace/mech/recorder_share.h"
@@ -34,8 +35,16 @@ struct Services {
   mech::PatchLedger& ledger;
   // Of trampolines; without an owners' list there are none.
   mech::OwnerList* owners = nullptr;
+  agent::Mode recording = agent::Mode::off;  // what wrappers do
   mech::RecorderShare recorder = {};
   std::string no_recorder = {};  // why it cannot be used anywhere
+};
+
+// A function whose calls the threads record by themselves.
+struct WrappedFunction {
+  event::ProbeId probe{};
+  VirtAddr entry;
+  std::optional<int64_t> errno_offset;  // from the thread pointer, where a failure of it sets errno
 };
 
 // Who of the image's tasks can be had stopped.
@@ -113,6 +122,12 @@ class Image {
   void wrap_late(const NeedStopped& need_stopped);
   // Hands on what wrapped calls have been counted since the last time.
   void hand_on_counts(event::TraceeId who);
+  // By the recorder's number for it; nullptr where there is none such.
+  const WrappedFunction* wrapped(uint32_t index) const {
+    return index < wrapping_.functions.size() ? &wrapping_.functions[index] : nullptr;
+  }
+  // Where the threads record by themselves: what they have.
+  Recordings* recordings();
   // The wrapped calls' recorder, where there is one.
   mech::Trampolines* trampolines() { return wrapping_.trampolines.get(); }
   // Why our code, and what it needs, must stay mapped; empty where it need not. `stopped` are its tasks.
@@ -161,7 +176,8 @@ class Image {
     std::unique_ptr<mech::Trampolines> trampolines;
     std::vector<Waiting> waiting;
     uint64_t again_at = 0, pause = 0;    // monotonic ns
-    std::vector<event::ProbeId> probes;  // by mech::Trampolines::Wrapped::index
+    std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index
+    std::optional<Recordings> recordings;
     std::vector<mech::CountedCalls> handed_on;
   };
 
@@ -198,7 +214,8 @@ class Image {
   void examine_waiting();
   std::string prepare_recorder(const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
-  void say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped);
+  void say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped,
+                   std::optional<int64_t> errno_offset);
   std::string provide_room(Range near, size_t sites, const NeedStopped& need_stopped);
   void decline_survival(const std::string& reason);
   void explain_survival();

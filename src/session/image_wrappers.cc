@@ -13,21 +13,23 @@ namespace {
 constexpr uint64_t kFirstPause = 5'000'000, kLongestPause = 1'000'000'000;  // ns
 constexpr uint32_t kFewestFunctions = 64, kMostFunctions = 16384;
 constexpr uint32_t kSummariesForThreads = 4096;
+constexpr uint64_t kRingBytes = uint64_t{1} << 18;
 
 // Room for what libraries that are loaded later bring. Pages cost nothing until they are used.
-mech::AgentLink::Setting counting_setting(size_t functions, const mech::RecorderShare& share,
-                                          const Options& options) {
+mech::AgentLink::Setting recorder_setting(size_t functions, const Services& services) {
   mech::AgentLink::Setting setting;
-  setting.mode = agent::Mode::count;
+  const bool counts = services.recording == agent::Mode::count;
+  setting.mode = services.recording;
   uint32_t room = kFewestFunctions;
   while (room < kMostFunctions && room < 2 * functions) room *= 2;
   setting.size.functions = room;
-  setting.size.summaries = room + kSummariesForThreads;
-  setting.size.ring_bytes = agent::kLeastRing;  // nothing is written there
-  setting.nanoseconds_per_tick = share.nanoseconds_per_tick;
-  if (options.raw_times) return setting;
-  setting.share_inside = share.inside;
-  setting.share_outside = share.outside;
+  setting.size.summaries = counts ? room + kSummariesForThreads : 0;
+  setting.size.ring_bytes = counts ? agent::kLeastRing : kRingBytes;
+  if (services.options.on_full == Options::OnFull::drop) setting.on_full = agent::OnFull::drop;
+  setting.nanoseconds_per_tick = services.recorder.nanoseconds_per_tick;
+  if (services.options.raw_times) return setting;
+  setting.share_inside = services.recorder.inside;
+  setting.share_outside = services.recorder.outside;
   return setting;
 }
 
@@ -45,6 +47,8 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
   if (reason.empty()) reason = no_injection_;
   const elf::LoadedObject* defined_in = object_at(point.address);
   if (reason.empty() && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
+  if (reason.empty() && services_.recording == agent::Mode::record)
+    reason = why_not_recorded(probe, services_.options);
   if (!reason.empty()) return stays_breakpoint(point, probe, reason);
   wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt});
   wrapping_.again_at = 0;
@@ -118,8 +122,15 @@ std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
   }
   if (wrapping_.trampolines == nullptr)
     wrapping_.trampolines = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
-  return wrapping_.trampolines->begin(
-      means, counting_setting(wrapping_.waiting.size(), services_.recorder, services_.options));
+  std::string failure =
+      wrapping_.trampolines->begin(means, recorder_setting(wrapping_.waiting.size(), services_));
+  if (failure.empty() && services_.recording == agent::Mode::record && !wrapping_.recordings)
+    wrapping_.recordings.emplace(wrapping_.trampolines->records());
+  return failure;
+}
+
+Recordings* Image::recordings() {
+  return wrapping_.recordings ? &*wrapping_.recordings : nullptr;
 }
 
 void Image::wrap(const NeedStopped& need_stopped) {
@@ -162,8 +173,8 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
     }
     const elf::LoadedObject* in = object_at(function.point.address);
     const bool may_fail = probe.known->returns->kind == proto::Type::Kind::error;
-    auto wanted = counted_function(function.point.address, probe,
-                                   may_fail ? errno_offset(function.point.address) : std::nullopt);
+    const auto errno_at = may_fail ? errno_offset(function.point.address) : std::nullopt;
+    auto wanted = wrapped_function(function.point.address, probe, services_.recording, errno_at);
     wanted.room = function.entry->room;
     wanted.size = function.entry->size;
     if (in != nullptr) wanted.expected = in->file->bytes_at(in->in_file(function.point.address), wanted.room);
@@ -171,16 +182,17 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
     if (const auto* declined = std::get_if<mech::Declined>(&answer))
       stays_breakpoint(function.point, probe, declined->reason);
     else if (const auto* wrapped = std::get_if<mech::Trampolines::Wrapped>(&answer))
-      say_wrapped(function, *wrapped);
+      say_wrapped(function, *wrapped, errno_at);
     else
       wrapping_.waiting.push_back(std::move(function));  // its turn comes
   }
   if (wrapping_.waiting.empty()) wrapping_.pause = 0;
 }
 
-void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped) {
-  wrapping_.probes.resize(std::max<size_t>(wrapping_.probes.size(), wrapped.index + 1));
-  wrapping_.probes[wrapped.index] = function.probe;
+void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped,
+                        std::optional<int64_t> errno_offset) {
+  wrapping_.functions.resize(std::max<size_t>(wrapping_.functions.size(), wrapped.index + 1));
+  wrapping_.functions[wrapped.index] = {function.probe, function.point.address, errno_offset};
   Armed& armed = armed_.at(function.key);
   armed.address = wrapped.jump;
   armed.stands = std::byte{0xe9};
@@ -199,12 +211,13 @@ void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrappe
 
 void Image::hand_on_counts(event::TraceeId who) {
   if (wrapping_.trampolines == nullptr || !wrapping_.trampolines->begun()) return;
+  if (services_.recording != agent::Mode::count) return;
   auto counted = wrapping_.trampolines->counted();
   wrapping_.handed_on.resize(counted.size());
-  for (size_t i = 0; i < wrapping_.probes.size(); ++i) {
+  for (size_t i = 0; i < wrapping_.functions.size(); ++i) {
     const mech::CountedCalls &now = counted[i], &before = wrapping_.handed_on[i];
     if (now.entered == before.entered && now.returned == before.returned) continue;
-    Probe& probe = services_.registry.at(wrapping_.probes[i]);
+    Probe& probe = services_.registry.at(wrapping_.functions[i].probe);
     decode::CallsCounted calls;
     calls.label = &probe.label;
     calls.calls = now.entered - before.entered;

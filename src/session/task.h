@@ -65,6 +65,13 @@ struct OpenSyscall {
   bool goes_on = false;  // we did it, and the kernel begins it again
 };
 
+// A call whose thread has recorded its entry by itself, and not its return.
+struct RecordedCall {
+  uint64_t name = 0;  // mech::Record::call
+  event::FrameIdentity identity;
+  event::CallId call{};
+};
+
 // The calls that a task is in. A fork child returns from those of its parent.
 struct LiveCalls {
   event::ThreadClock clock;
@@ -72,6 +79,7 @@ struct LiveCalls {
   uint64_t own_time = 0;                                   // ns: of all calls that have returned
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
   std::vector<OpenPair> open_pairs;
+  std::vector<RecordedCall> recorded;
 };
 
 // The scheduler's account of a thread, asked for while its stops are late.
@@ -89,6 +97,7 @@ struct Task : LiveCalls {
   std::optional<OpenSyscall> syscall;
 
   uint64_t thread_pointer = 0;                 // as last seen
+  uint64_t held_before = 0;                    // of its recorder's ticks, when it was resumed
   bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask

@@ -42,10 +42,13 @@ agent::Failure failure_of(const Type& result) {
 
 }  // namespace
 
+agent::Mode recording_of(const Options& options) {
+  const bool selects = options.slower > 0 || !options.where.empty();
+  return options.call_lines || selects ? agent::Mode::record : agent::Mode::count;
+}
+
 std::string why_no_wrappers(const Options& options) {
-  if (!options.summary || options.call_lines) return "trampolines only count so far (-c)";
-  if (options.slower > 0 || !options.where.empty())
-    return "trampolines do not select calls (--slower, --where)";
+  if (options.frames > 0 && options.call_lines) return "a backtrace needs its thread to stand (-w)";
   if (options.follow) return "children are followed (-f)";
   if (options.ltrace_compat) return "threads may have to be passed by (--ltrace-compat)";
   return {};
@@ -66,14 +69,36 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
   return {};
 }
 
-mech::Trampolines::Function counted_function(VirtAddr entry, const Probe& probe,
+std::string why_not_recorded(const Probe& probe, const Options& options) {
+  const decode::CallDecoder& decoder = *probe.decoder;
+  if (decoder.at_entry().deep != 0 || decoder.at_return().deep != 0)
+    return "how far its arguments reach is known only while they are read";
+  if (options.descriptors && decoder.has_descriptors())
+    return "what its descriptors are must be asked while its thread stands (-y)";
+  if (decoder.needs_wide_registers()) return "some of its values are in x87 or ymm registers";
+  return {};
+}
+
+mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, agent::Mode mode,
                                              std::optional<int64_t> errno_offset) {
   mech::Trampolines::Function function;
+  agent::FunctionPlan& plan = function.plan;
   function.entry = entry;
-  function.plan.passed_bytes = bytes_passed(probe.known);
-  function.plan.failure = failure_of(*probe.known->returns);
-  if (function.plan.failure != agent::Failure::none && errno_offset)
-    function.plan.errno_offset = *errno_offset;
+  plan.passed_bytes = bytes_passed(probe.known);
+  plan.failure = failure_of(*probe.known->returns);
+  if (plan.failure != agent::Failure::none && errno_offset) plan.errno_offset = *errno_offset;
+  if (mode != agent::Mode::record) return function;
+  const decode::CallDecoder& decoder = *probe.decoder;
+  plan.entry_words = agent::kEntryWords;
+  plan.at_entry = decoder.at_entry();
+  plan.at_return = decoder.at_return();
+  plan.shown_bytes = plan.at_entry.stack_bytes;
+  unsigned flags = 0;
+  if (plan.at_entry.count > 0) flags |= agent::FunctionPlan::kCapturesAtEntry;
+  if (plan.at_return.count > 0) flags |= agent::FunctionPlan::kCapturesAtReturn;
+  if (decoder.needs_vector_registers()) flags |= agent::FunctionPlan::kVectors;
+  if (decoder.result_takes_rdx()) flags |= agent::FunctionPlan::kSecondResult;
+  plan.flags = static_cast<uint8_t>(flags);
   return function;
 }
 

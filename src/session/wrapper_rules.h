@@ -12,6 +12,9 @@
 
 namespace rtrace::session {
 
+// What wrappers do where there are any: nothing but the totals is asked for, or each call.
+agent::Mode recording_of(const Options& options);
+
 // Why nothing that these options ask for can be told of wrapped calls; empty where it can.
 std::string why_no_wrappers(const Options& options);
 
@@ -19,8 +22,11 @@ std::string why_no_wrappers(const Options& options);
 std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
                             const elf::LoadedObject& defined_in);
 
-// How its calls are counted. `errno_offset` from the thread pointer, where it is known.
-mech::Trampolines::Function counted_function(VirtAddr entry, const Probe& probe,
+// Why its calls cannot be recorded as they are to be shown; empty where they can.
+std::string why_not_recorded(const Probe& probe, const Options& options);
+
+// How its calls are counted or recorded. `errno_offset` from the thread pointer, where it is known.
+mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, agent::Mode mode,
                                              std::optional<int64_t> errno_offset);
 
 }  // namespace rtrace::session

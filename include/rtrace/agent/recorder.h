@@ -70,18 +70,18 @@ struct FunctionPlan {
     kSecondResult = 8,  // rdx at return too
     kEntryOnly = 16,    // the stub jumps to the function: there is no return to record
     kPlainEntry = 32,   // the record is the frame's words alone; see finish()
-    kPlainReturn = 64,
+    kPlainReturn = 64,  // and that of the return too, but for a failure's errno
   };
   static constexpr int64_t kNoErrno = INT64_MIN;
 
   uint8_t flags = 0;
   Failure failure = Failure::none;
-  // Of EntryRecord: with all arguments, al and the saved registers 18; those at the end can be left away.
+  // Of EntryRecord: with all arguments, al and the saved registers 19; those at the end can be left away.
   uint16_t entry_words = RTRACE_PLAIN_ENTRY_WORDS;
   // From behind the return address: what the stub hands on to the function, and what the record shows.
   uint16_t passed_bytes = 0;  // a multiple of 16
   uint16_t shown_bytes = 0;
-  int64_t errno_offset = kNoErrno;               // from the thread pointer
+  int64_t errno_offset = kNoErrno;               // from the thread pointer; recorded where `failure` shows
   RecordHead entry_head = {}, return_head = {};  // see finish()
   CapturePlan at_entry, at_return;
 
@@ -104,12 +104,15 @@ struct Control {
   uint64_t ring_bytes;            // a power of two, at least kLeastRing
   uint64_t clock;                 // clock_gettime of the vdso, where the TSC will not do; else 0
   uint64_t nanoseconds_per_tick;  // times 2^32
-  // What the recorder itself takes of a call, in ticks: between its two stamps, and outside of them.
+  // What the recorder itself takes of a call, in ticks: between its two stamps, and outside of them. Of a
+  // record with pieces it is measured each time.
   uint32_t share_inside, share_outside;
   uint32_t summaries_count;
 };
 
 inline constexpr uint32_t kOwnerDied = 0x40000000;  // FUTEX_OWNER_DIED
+
+inline constexpr unsigned kMostSlotBits = 14;
 
 struct SharedHeader {
   MappingHeader mapping;
@@ -123,6 +126,8 @@ struct SharedHeader {
   alignas(64) uint64_t mappings;
   uint64_t unplaced;           // calls of threads for which there was no slot
   uint32_t summaries_claimed;  // may exceed Control::summaries_count
+  // A bit for each slot that has ever had a ring.
+  uint64_t used[(uint64_t{1} << kMostSlotBits) / 64];
 };
 
 struct PageKnown {
@@ -145,7 +150,7 @@ struct Slot {
   uint64_t capacity;  // of the ring
   uint32_t lost_entries, lost_returns;
   uint64_t name;  // what call_of() makes of position 0
-  uint64_t held;  // summaries: ticks that were the recorder's
+  uint64_t held;  // ticks that were the recorder's, or the tracer's
   uint64_t own;   // summaries: ticks of calls that have ended
   // By the reader, on a line of its own.
   uint64_t tail;  // bytes that were ever read
@@ -177,6 +182,7 @@ struct EntryRecord {
   RecordHead head;
   uint64_t ticks;
   uint32_t lost_entries, lost_returns;  // of the ring so far
+  uint64_t held;                        // Slot::held at `ticks`
   uint64_t sp;                          // where the return address lies
   uint64_t return_address;
   uint64_t arguments[6];  // rdi rsi rdx rcx r8 r9
@@ -187,6 +193,7 @@ struct ReturnRecord {
   RecordHead head;
   uint64_t ticks;
   uint32_t lost_entries, lost_returns;
+  uint64_t held;
   uint64_t call;  // of the entry: call_of()
   uint64_t result;
 };
@@ -195,8 +202,9 @@ struct ThreadRecord {
   RecordHead head;
   uint64_t ticks;
   uint32_t lost_entries, lost_returns;
+  uint64_t held;
   uint64_t tid;
-  uint64_t reserved;
+  uint64_t thread_pointer;
 };
 
 // A piece is memory, labelled with its address, or what no address names: the first page holds nothing.
@@ -213,7 +221,8 @@ inline void FunctionPlan::finish(uint32_t function) {
   return_head = {kReturn, kReturnWords, kReturnWords, function};
   constexpr unsigned kBesidesWords = kCapturesAtReturn | kVectors | kSecondResult;
   const bool plain_entry = (flags & (kCapturesAtEntry | kVectors)) == 0 && shown_bytes == 0;
-  const bool plain_return = (flags & kBesidesWords) == 0 && errno_offset == kNoErrno;
+  const bool plain_return =
+      (flags & kBesidesWords) == 0 && (errno_offset == kNoErrno || failure != Failure::none);
   unsigned all = flags & ~(unsigned{kPlainEntry} | kPlainReturn);
   if (plain_entry) all |= kPlainEntry;
   if (plain_return) all |= kPlainReturn;
@@ -225,8 +234,8 @@ constexpr uint64_t call_of(uint64_t slot, uint64_t position) {
   return slot << 48 | position | 1;
 }
 
-// The wrapper's frame, below the saved rbp: what the stub stores and the recorder completes. The first 18
-// words become the entry's record; after the return the first five become that of the return. Only `kept`
+// The wrapper's frame, below the saved rbp: what the stub stores and the recorder completes. The first 19
+// words become the entry's record; after the return the first six become that of the return. Only `kept`
 // stays while the function runs, but where the plan has captures at return.
 struct WrapperFrame {
   union {
@@ -235,6 +244,7 @@ struct WrapperFrame {
   };
   uint64_t r10;
   uint64_t r11;  // at return: rdx
+  uint64_t padding;
   uint64_t kept[2];
 };
 
@@ -299,7 +309,7 @@ static_assert(sizeof(Slot) == 1024 && sizeof(Summary) == 16384 && sizeof(SharedH
 static_assert(sizeof(RecordHead) == 8 && offsetof(RecordHead, words) * 8 == RTRACE_HEAD_WORDS_SHIFT &&
               offsetof(EntryRecord, lost_entries) == RTRACE_RECORD_LOST &&
               offsetof(ReturnRecord, lost_entries) == RTRACE_RECORD_LOST &&
-              offsetof(ThreadRecord, lost_entries) == RTRACE_RECORD_LOST && kEntryWords == 18 &&
+              offsetof(ThreadRecord, lost_entries) == RTRACE_RECORD_LOST && kEntryWords == 19 &&
               sizeof(ReturnRecord) == kReturnWords * 8 && sizeof(ThreadRecord) >= kReturnWords * 8 &&
               offsetof(EntryRecord, arguments) == RTRACE_FRAME_ARGUMENTS &&
               offsetof(EntryRecord, rax) == RTRACE_FRAME_RAX &&

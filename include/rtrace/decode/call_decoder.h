@@ -48,6 +48,10 @@ class CallDecoder {
   // True where an argument or the result travels in xmm or x87 registers, or may (a format, a float in a
   // list): without them such values are unreadable.
   bool needs_vector_registers() const;
+  // True where some lie in what no more than xmm0-xmm7 holds: x87's registers, or the upper halves of ymm's.
+  bool needs_wide_registers() const;
+  // True where a part of the result is in rdx.
+  bool result_takes_rdx() const;
   // True where the result has the errno lens; without Carried::error_number a failure shows the bare result.
   bool needs_errno() const;
   // The same at one return: false where the result is a success for sure.

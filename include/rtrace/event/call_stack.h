@@ -98,6 +98,11 @@ class CallStack {
   void leave(const FrameIdentity& identity, Timestamp now, std::vector<Frame>& returned,
              std::vector<Frame>& dead, const CallerWords& above = {});
 
+  // That call returns, and no other of its chain: what was tail-called returns by itself. False where no such
+  // frame is known.
+  bool leave_call(const FrameIdentity& identity, CallId call, Timestamp now, std::vector<Frame>& returned,
+                  std::vector<Frame>& dead);
+
   // Time inside the newest active frame that is not its own, for another reason than a call.
   void count_inside(uint64_t nanoseconds) {
     if (!active_.empty()) active_.back().frame.inner += nanoseconds;
@@ -157,6 +162,8 @@ class CallStack {
   void bury_active(size_t first, Timestamp now, std::vector<Frame>& dead);
   void bury_left(LeftList::iterator newest, std::vector<Frame>& dead);
   void forget_left(LeftList::iterator newest);
+  bool leave_left_call(const FrameIdentity& identity, CallId call, Timestamp now,
+                       std::vector<Frame>& returned);
   LeftList::iterator oldest_of_chain(LeftList::iterator newest);
 
   // By age. Stack pointers fall from one to the next; only the frames of one chain share theirs, and their

@@ -38,6 +38,11 @@ class ThreadClock {
   bool held() const { return !running_; }
   // As of the last stop.
   uint64_t time() const { return time_; }
+  // Then, while it runs; `not_own` of what has passed since it was resumed was not the thread's.
+  uint64_t time_at(uint64_t then, uint64_t not_own) const {
+    const uint64_t passed = running_ && then > since_ ? then - since_ : 0;
+    return time_ + passed - std::min(passed, not_own);
+  }
   // When it was seen, by the tracer's clock.
   uint64_t stopped_at() const { return since_; }
 

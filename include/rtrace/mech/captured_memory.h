@@ -25,6 +25,9 @@ class CapturedMemory : public Memory {
   // Reads all that was wanted so far, again where that happened before.
   void fetch(const tracee::ProcessMemory& memory);
 
+  // What was read elsewhere already, and outlives this until it is cleared.
+  void hold(VirtAddr address, std::span<const std::byte> bytes);
+
   // Bytes that were wanted and could be read. With `live`, others are read from there.
   size_t read(VirtAddr address, std::span<std::byte> out) const override;
   void set_live(const Memory* live) { live_ = live; }
@@ -32,6 +35,12 @@ class CapturedMemory : public Memory {
  private:
   std::vector<tracee::ProcessMemory::Piece> pieces_;
   std::vector<std::byte> bytes_;
+  struct Held {
+    VirtAddr address;
+    std::span<const std::byte> bytes;
+  };
+  std::vector<Held> held_;
+  std::span<const std::byte> known_from(VirtAddr at) const;
   const Memory* live_ = nullptr;
 };
 

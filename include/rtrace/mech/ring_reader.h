@@ -32,7 +32,9 @@ struct Record {
   bool cut = false;       // of what the plan names, something had no room
   uint32_t function = 0;  // below RecorderSize::functions
   int32_t tid = 0;
+  uint64_t thread_pointer = 0;  // of a thread
   uint64_t ticks = 0;  // may go back a little from one record to the next, where a signal came in between
+  uint64_t held = 0;   // ticks until then that were the recorder's or ours
   uint64_t call = 0;
   uint64_t sp = 0, return_address = 0;
   std::array<uint64_t, 6> arguments{};
@@ -45,7 +47,9 @@ struct Record {
 
 class RingReader {
  public:
-  RingReader(const SharedRecords& records, uint64_t slot) : records_(&records), slot_(slot) {}
+  // Begins at the ring's byte `from`: where a reader before it had come to.
+  RingReader(const SharedRecords& records, uint64_t slot, uint64_t from = 0)
+      : records_(&records), slot_(slot), cursor_(from) {}
 
   // Looks how far the ring is filled. True where there is something to read.
   bool look();
@@ -68,7 +72,7 @@ class RingReader {
 
   const SharedRecords* records_;
   uint64_t slot_;
-  uint64_t cursor_ = 0, head_ = 0;
+  uint64_t cursor_, head_ = 0;
   Losses seen_;
   bool copied_ = false;  // words_ holds the record at the cursor, whose losses have been told
   std::vector<uint64_t> words_;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,14 +51,17 @@ class SharedRecords {
   // thread itself does not run.
   void mute(uint64_t thread_pointer) const;
   void unmute(uint64_t thread_pointer) const;
-  // The thread, which does not run, was kept from running for so many ticks.
-  void held(uint64_t thread_pointer, uint64_t ticks) const;
+  // The thread, which does not run, was kept from running for so many ticks. What it was held in all;
+  // nullopt where it has no slot.
+  std::optional<uint64_t> held(uint64_t thread_pointer, uint64_t ticks) const;
+  // That thread's.
+  std::optional<uint64_t> slot_of_thread(uint64_t thread_pointer) const;
   // The thread runs on this stack, of which nothing is unmapped above its stack pointer.
   void set_stack(pid_t tid, Range stack) const;
   // What the recorder knows of pages is out of date.
   void mappings_changed() const;
 
-  // Slots that have ever been used.
+  // Slots that have ever had a ring, in rising order.
   std::vector<uint64_t> used() const;
 
  private:

@@ -24,6 +24,8 @@ class CpuChoice {
 
   // A thread hit on `cpu`, at `now` (monotonic ns). Where the engine belongs from here on; nullopt: anywhere.
   std::optional<int> seen(int cpu, uint64_t now);
+  // Following does not pay for now.
+  void let_go(uint64_t now);
 
  private:
   std::optional<int> followed_;
@@ -36,6 +38,9 @@ class CpuChoice {
 class CpuFollower {
  public:
   explicit CpuFollower(Options::Cpu choice);
+
+  // There is work to be done while the tracees run.
+  void run_free(uint64_t now);
 
   // At a hit of a thread that stands stopped. Asks /proc now and then, and then says where the thread is;
   // moves the calling thread only to processors that it might run on at the beginning.

@@ -45,6 +45,14 @@ class CallStackTest : public testing::Test {
     return calls(returned);
   }
 
+  std::vector<uint64_t> leave_call(const FrameIdentity& at, uint64_t call) {
+    dead.clear();
+    std::vector<Frame> returned;
+    const bool known = stack.leave_call(at, CallId{call}, {now, now}, returned, dead);
+    EXPECT_EQ(known, !returned.empty());
+    return calls(returned);
+  }
+
   CallStack stack;
   std::vector<Frame> dead;
   uint64_t last_call = 0;
@@ -380,6 +388,34 @@ TEST_F(CallStackTest, ACopyKnowsWhichProbesAreActive) {
   copy.leave(identity(50), {}, returned, dead);
   copy.leave(identity(100), {}, returned, dead);
   EXPECT_FALSE(copy.enter(identity(100), kF, probe_at(kF), CallId{8}, {}, dead).recursive);
+}
+
+TEST_F(CallStackTest, ACallThatIsNamedReturnsWithoutItsChain) {
+  enter(identity(100), kF);
+  enter(identity(100), kG);
+  EXPECT_THAT(leave_call(identity(100), 2), ElementsAre(2));
+  EXPECT_EQ(stack.depth(), 1u);
+  EXPECT_THAT(leave(identity(100)), ElementsAre(1));
+}
+
+TEST_F(CallStackTest, WhatBeganInsideOfANamedCallIsLeft) {
+  enter(identity(100), kF);
+  enter(identity(50), kG);
+  EXPECT_THAT(leave_call(identity(100), 1), ElementsAre(1));
+  EXPECT_EQ(stack.depth(), 0u);
+  EXPECT_THAT(leave_call(identity(50), 2), ElementsAre(2));
+  EXPECT_THAT(leave_call(identity(50), 2), IsEmpty());
+  EXPECT_EQ(stack.size(), 0u);
+}
+
+TEST_F(CallStackTest, ANamedCallThatWasLeftReturnsWithoutItsChain) {
+  enter(identity(50), kF);
+  enter(identity(50), kG);
+  enter(identity(200), kH);  // on another stack
+  EXPECT_THAT(leave_call(identity(50), 2), ElementsAre(2));
+  EXPECT_THAT(leave_call(identity(50), 2), IsEmpty());
+  EXPECT_THAT(leave_call(identity(50), 1), ElementsAre(1));
+  EXPECT_THAT(leave_call(identity(200), 3), ElementsAre(3));
 }
 
 TEST(FrameIdentity, OfAReturnEqualsThatOfItsEntry) {

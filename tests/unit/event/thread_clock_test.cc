@@ -17,6 +17,16 @@ TEST(ThreadClock, StandsStillWhileTheThreadIsHeld) {
   EXPECT_EQ(clock.time(), 600u);
 }
 
+TEST(ThreadClock, TellsTheTimeWhileItRuns) {
+  ThreadClock clock(1000);
+  EXPECT_EQ(clock.time_at(1500, 0), 500u);
+  EXPECT_EQ(clock.time_at(1500, 200), 300u);
+  EXPECT_EQ(clock.time_at(1500, 900), 0u) << "no more than has passed is another's";
+  EXPECT_EQ(clock.time_at(900, 0), 0u) << "before it ran";
+  clock.halted(2000);
+  EXPECT_EQ(clock.time_at(9000, 0), 1000u);
+}
+
 TEST(ThreadClock, ARunOfWhichNothingIsLeftHasTakenSomething) {
   ThreadClock clock;
   clock.stopped(4'000);

@@ -167,6 +167,18 @@ TEST_F(CapturedMemoryTest, StackSlotsCountFromBehindTheReturnAddress) {
   EXPECT_EQ(brings(slot(200), {}, nullptr, at(500), stack), 0u);
 }
 
+TEST_F(CapturedMemoryTest, ServesWhatWasReadElsewhere) {
+  const std::string front = "front", back = "back";
+  captured.clear();
+  captured.hold({0x5000}, std::as_bytes(std::span(front)));
+  captured.hold({0x5005}, std::as_bytes(std::span(back)));
+  EXPECT_EQ(read({0x5000}, 20), "frontback");
+  EXPECT_EQ(read({0x5003}, 4), "ntba");
+  EXPECT_EQ(read({0x4fff}, 4), "");
+  captured.clear();
+  EXPECT_EQ(read({0x5000}, 4), "");
+}
+
 TEST_F(CapturedMemoryTest, PointersThatCannotBeAreNotFollowed) {
   for (uint64_t pointer : {uint64_t{0}, uint64_t{1}, uint64_t{4095}, uint64_t{1} << 47, ~uint64_t{0}}) {
     arch::Regs regs;

@@ -420,6 +420,30 @@ TEST(Recorder, TimeForWhichTheTracerHoldsAThreadIsNoCalls) {
   EXPECT_LT(calls[0].greatest, kLong);
 }
 
+// What copying and waiting for room take is in `held`, so that the time between two records less what was
+// held between them is the function's.
+TEST(Recorder, TimeStandsStillWhileItCopiesOrWaits) {
+  constexpr uint64_t kShare = 1000;
+  Setting setting;
+  setting.ring_bytes = agent::kLeastRing;
+  InProcessRecorder recorder(setting, {{entry_of(rt_add)}, {entry_of(rt_string), string_plan()}});
+  recorder.control().share_inside = kShare;
+  recorder.patch();
+  std::atomic<bool> done = false;
+  std::jthread reader([&] {
+    while (!done) recorder.read_all([](const Record&, size_t) {});
+  });
+  for (unsigned i = 0; i < 20'000; ++i) rt_add(i, i);
+  const uint64_t slot = recorder.records().used().at(0), before = recorder.records().slot(slot).held;
+  EXPECT_GE(before, 20'000 * kShare);
+  const std::string text(30, 'x');
+  rt_string(text.c_str(), 3);
+  done = true;
+  reader.join();
+  EXPECT_GE(recorder.records().slot(slot).held, before + kShare);
+  recorder.unpatch();
+}
+
 TEST(Recorder, CountsInPlaceWithoutRecords) {
   InProcessRecorder recorder(Setting{agent::Mode::count}, {{entry_of(rt_outer)}, {entry_of(rt_add)}});
   recorder.patch();

@@ -25,7 +25,8 @@ class Ring : public testing::Test {
     std::memcpy(word(slot().head), &head, sizeof head);
     *word(slot().head + 8) = 1000;
     *word(slot().head + 16) = lost;
-    uint64_t at = slot().head + 24;
+    *word(slot().head + 24) = 0;
+    uint64_t at = slot().head + 32;
     for (const uint64_t value : words) {
       *word(at) = value;
       at += 8;
@@ -65,7 +66,7 @@ TEST_F(Ring, GivesItsRoomBackWhenItWasRead) {
     put_return(round, round);
     // The ring's end falls between two records now and then.
     const uint64_t room = kSize.ring_bytes - slot().head % kSize.ring_bytes;
-    if (room < 64) put({agent::kPadding, 1, static_cast<uint16_t>(room / 8), 0}, {});
+    if (room < 2 * agent::kReturnWords * 8) put({agent::kPadding, 1, static_cast<uint16_t>(room / 8), 0}, {});
     ASSERT_EQ(read(), (std::vector<Kind>{Kind::returned, Kind::returned}));
     ASSERT_EQ(slot().tail, slot().head);
   }
@@ -92,20 +93,20 @@ TEST_F(Ring, SaysWhereSomethingWasLost) {
 
 TEST_F(Ring, ThatMakesNoSenseIsSkippedAndSaidToBe) {
   const agent::RecordHead bad[] = {
-      {0, 5, 5, 0},                                       // no kind
-      {9, 5, 5, 0},                                       // none either
-      {agent::kReturn, 5, 0, 0},                          // no words
-      {agent::kReturn, 5, 4, 0},                          // fewer than fixed
-      {agent::kReturn, 2, 5, 0},                          // fewer fixed than any
-      {agent::kReturn, 5, 5, 4},                          // no such function
-      {agent::kEntry, 19, 30, 0},                         // more fixed than any
-      {agent::kReturn, 5, 60000, 0},                      // more than was written
+      {0, 6, 6, 0},                                       // no kind
+      {9, 6, 6, 0},                                       // none either
+      {agent::kReturn, 6, 0, 0},                          // no words
+      {agent::kReturn, 6, 5, 0},                          // fewer than fixed
+      {agent::kReturn, 2, 6, 0},                          // fewer fixed than any
+      {agent::kReturn, 6, 6, 4},                          // no such function
+      {agent::kEntry, 20, 30, 0},                         // more fixed than any
+      {agent::kReturn, 6, 60000, 0},                      // more than was written
       {agent::kPadding, 1, 5, 0},                         // not at the end
-      {agent::kReturn, 5, 6, 0},                          // half a piece
-      {agent::kReturn, 5, agent::kMaxRecordWords + 1, 0}  // longer than any
+      {agent::kReturn, 6, 7, 0},                          // half a piece
+      {agent::kReturn, 6, agent::kMaxRecordWords + 1, 0}  // longer than any
   };
   for (const agent::RecordHead& head : bad) {
-    put({agent::kThread, 5, 5, 0}, {1, 0});
+    put({agent::kThread, 6, 6, 0}, {1, 0});
     const uint64_t at = slot().head;
     put(head, {0, 0});
     slot().head = at + 128;

@@ -53,41 +53,41 @@ std::string at(const WrapperStub& stub, size_t offset) {
 TEST(WrapperStub, OfAPlainFunctionIsThis) {
   EXPECT_EQ(made_of(plain_plan()), R"(push rbp
 mov rbp, rsp
-sub rsp, 0xb0
-mov qword ptr [rbp - 0x88], rdi
-mov qword ptr [rbp - 0x80], rsi
-mov qword ptr [rbp - 0x78], rdx
-mov qword ptr [rbp - 0x70], rcx
-mov qword ptr [rbp - 0x68], r8
-mov qword ptr [rbp - 0x60], r9
-mov qword ptr [rbp - 0x58], rax
-mov qword ptr [rbp - 0x20], r10
-mov qword ptr [rbp - 0x18], r11
-lea rdi, [rbp - 0xb0]
+sub rsp, 0xc0
+mov qword ptr [rbp - 0x90], rdi
+mov qword ptr [rbp - 0x88], rsi
+mov qword ptr [rbp - 0x80], rdx
+mov qword ptr [rbp - 0x78], rcx
+mov qword ptr [rbp - 0x70], r8
+mov qword ptr [rbp - 0x68], r9
+mov qword ptr [rbp - 0x60], rax
+mov qword ptr [rbp - 0x28], r10
+mov qword ptr [rbp - 0x20], r11
+lea rdi, [rbp - 0xc0]
 mov esi, 7
 mov edx, 0
 movabs rax, 0x100000001000
 call rax
-mov rdi, qword ptr [rbp - 0x88]
-mov rsi, qword ptr [rbp - 0x80]
-mov rdx, qword ptr [rbp - 0x78]
-mov rcx, qword ptr [rbp - 0x70]
-mov r8, qword ptr [rbp - 0x68]
-mov r9, qword ptr [rbp - 0x60]
-mov rax, qword ptr [rbp - 0x58]
-mov r10, qword ptr [rbp - 0x20]
-mov r11, qword ptr [rbp - 0x18]
+mov rdi, qword ptr [rbp - 0x90]
+mov rsi, qword ptr [rbp - 0x88]
+mov rdx, qword ptr [rbp - 0x80]
+mov rcx, qword ptr [rbp - 0x78]
+mov r8, qword ptr [rbp - 0x70]
+mov r9, qword ptr [rbp - 0x68]
+mov rax, qword ptr [rbp - 0x60]
+mov r10, qword ptr [rbp - 0x28]
+mov r11, qword ptr [rbp - 0x20]
 lea rsp, [rbp - 0x10]
 call 0x7f0000020000
-lea rsp, [rbp - 0xb0]
-mov qword ptr [rbp - 0x90], rax
-mov qword ptr [rbp - 0x18], rdx
-lea rdi, [rbp - 0xb0]
+lea rsp, [rbp - 0xc0]
+mov qword ptr [rbp - 0x98], rax
+mov qword ptr [rbp - 0x20], rdx
+lea rdi, [rbp - 0xc0]
 mov esi, 7
 movabs rax, 0x100000002000
 call rax
-mov rax, qword ptr [rbp - 0x90]
-mov rdx, qword ptr [rbp - 0x18]
+mov rax, qword ptr [rbp - 0x98]
+mov rdx, qword ptr [rbp - 0x20]
 leave
 ret
 )");
@@ -117,7 +117,7 @@ TEST(WrapperStub, SavesWhatAPlanAsksFor) {
   EXPECT_THAT(made_of(plan), Not(HasSubstr("xmm")));
   EXPECT_THAT(made_of(plan), Not(HasSubstr("movsq")));
   plan.entry_words = agent::kEntryWords;
-  EXPECT_THAT(made_of(plan), HasSubstr("qword ptr [rbp - 0x28], r15"));
+  EXPECT_THAT(made_of(plan), HasSubstr("qword ptr [rbp - 0x30], r15"));
   plan.flags = agent::FunctionPlan::kVectors;
   EXPECT_THAT(made_of(plan), HasSubstr("movups xmmword ptr [rsp + 0x70], xmm7"));
   plan.passed_bytes = 256;
@@ -129,7 +129,7 @@ TEST(WrapperStub, KeepsOnlyTwoWordsWhileTheFunctionRuns) {
   agent::FunctionPlan plan = plain_plan();
   EXPECT_THAT(made_of(plan), HasSubstr("lea rsp, [rbp - 0x10]\ncall 0x7f0000020000"));
   plan.flags = agent::FunctionPlan::kCapturesAtReturn;
-  EXPECT_THAT(made_of(plan), HasSubstr("lea rsp, [rbp - 0xb0]\ncall 0x7f0000020000"));
+  EXPECT_THAT(made_of(plan), HasSubstr("lea rsp, [rbp - 0xc0]\ncall 0x7f0000020000"));
 }
 
 TEST(WrapperStub, OfAFunctionWhoseReturnIsNotWantedJumps) {

@@ -1,0 +1,109 @@
+// Calls that a thread has recorded by itself: the same records come of them as of those met at a site.
+#include <algorithm>
+#include <cstring>
+
+#include "calls.h"
+
+namespace rtrace::session {
+namespace {
+
+arch::VectorRegs vectors_of(std::span<const std::byte> bytes) {
+  arch::VectorRegs vectors;
+  std::memcpy(vectors.xmm.data(), bytes.data(), std::min(bytes.size(), sizeof vectors.xmm));
+  return vectors;
+}
+
+arch::Regs at_entry(const mech::Record& record, VirtAddr entry, uint64_t thread_pointer) {
+  arch::Regs regs;
+  user_regs_struct& raw = regs.raw;
+  const auto& arguments = record.arguments;
+  raw.rdi = arguments[0], raw.rsi = arguments[1], raw.rdx = arguments[2];
+  raw.rcx = arguments[3], raw.r8 = arguments[4], raw.r9 = arguments[5];
+  raw.rax = record.rax;
+  raw.rbx = record.saved[0], raw.rbp = record.saved[1], raw.r12 = record.saved[2];
+  raw.r13 = record.saved[3], raw.r14 = record.saved[4], raw.r15 = record.saved[5];
+  raw.rsp = record.sp;
+  raw.rip = entry.value;
+  raw.fs_base = thread_pointer;
+  return regs;
+}
+
+}  // namespace
+
+void CallTracer::recorded(Task& task, const WrappedFunction& function, const mech::Record& record,
+                          const RecordedTime& time) {
+  who_ = task.id;
+  now_ = time.stamp;
+  thread_time_ = {now_.realtime, services_.options.raw_times ? now_.monotonic : time.of_thread};
+  dead_.clear();
+  returned_.clear();
+  entered_.clear();
+  above_ = {};
+  const auto vectors = hold_pieces(record);
+  if (record.kind == mech::Record::Kind::entered)
+    recorded_entry(task, function, record, vectors);
+  else
+    recorded_return(task, function, record, vectors);
+  report(task);
+}
+
+// Memory is served from what the record carries.
+std::optional<arch::VectorRegs> CallTracer::hold_pieces(const mech::Record& record) {
+  std::optional<arch::VectorRegs> vectors;
+  memory_.clear();
+  for (const mech::CapturedPiece& piece : record.pieces) {
+    if (piece.label == agent::kVectorPiece)
+      vectors = vectors_of(piece.bytes);
+    else if (piece.label != agent::kSecondResultPiece)
+      memory_.hold({piece.label}, piece.bytes);
+  }
+  return vectors;
+}
+
+void CallTracer::recorded_entry(Task& task, const WrappedFunction& function, const mech::Record& record,
+                                const std::optional<arch::VectorRegs>& vectors) {
+  Probe& probe = services_.registry.at(function.probe);
+  regs_ = at_entry(record, function.entry, task.thread_pointer);
+  const VirtAddr return_address{record.return_address};
+  if (is_turn_of_loop(task, probe, function.entry, return_address)) return;
+  services_.registry.hit(probe);
+  Entered entered = begin_entered(task, probe, return_address);
+  entered.vectors = vectors;
+  enter_frame(task, entered, function.entry);
+  task.recorded.push_back({record.call, event::FrameIdentity::at_entry(regs_, return_address), entered.call});
+  entered_.push_back(std::move(entered));
+}
+
+void CallTracer::recorded_return(Task& task, const WrappedFunction& function, const mech::Record& record,
+                                 const std::optional<arch::VectorRegs>& vectors) {
+  const auto open = std::find_if(task.recorded.rbegin(), task.recorded.rend(),
+                                 [&](const RecordedCall& call) { return call.name == record.call; });
+  if (open == task.recorded.rend()) return;
+  const RecordedCall call = *open;
+  task.recorded.erase(std::next(open).base());
+  frames_.clear();
+  if (!task.stack.leave_call(call.identity, call.call, thread_time_, frames_, dead_)) return;
+  event::Frame& frame = frames_.back();
+  // It has taken some time, if less than the recorder's share is known to.
+  frame.duration = std::max<uint64_t>(frame.duration, 1);
+  task.own_time += frame.self;
+  Returned returned{frame, std::nullopt, take_open(task, frame.call), std::nullopt};
+  regs_ = returned.open.entry;
+  regs_.raw.rax = record.result;
+  regs_.raw.rsp = call.identity.sp.value + sizeof(uint64_t);
+  for (const mech::CapturedPiece& piece : record.pieces)
+    if (piece.label == agent::kSecondResultPiece && piece.bytes.size() == sizeof(uint64_t))
+      std::memcpy(&regs_.raw.rdx, piece.bytes.data(), sizeof(uint64_t));
+  const decode::CallDecoder& decoder = *services_.registry.at(frame.probe).decoder;
+  if (function.errno_offset && decoder.needs_errno(regs_))
+    returned.errno_at = VirtAddr{task.thread_pointer + static_cast<uint64_t>(*function.errno_offset)};
+  returned_.push_back(std::move(returned));
+  decode_return(returned_.back(), vectors ? &*vectors : nullptr);
+}
+
+void CallTracer::forget_recorded(Task& task, event::CallId call) {
+  if (task.recorded.empty()) return;
+  std::erase_if(task.recorded, [&](const RecordedCall& open) { return open.call == call; });
+}
+
+}  // namespace rtrace::session

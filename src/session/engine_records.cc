@@ -1,0 +1,97 @@
+// What threads have recorded by themselves, taken from their rings: a thread's own, up to its stop, before
+// that stop is looked at, so that the order of what happened to it stays; those of all now and then.
+#include "engine_core.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr size_t kSome = 1024;            // records of one ring, until another's turn
+constexpr size_t kAll = ~size_t{0};
+constexpr uint64_t kLately = 50'000'000;  // ns
+
+}  // namespace
+
+bool Engine::recorded_lately() const {
+  return recorded_at_ != 0 && monotonic_now() - recorded_at_ < kLately;
+}
+
+// Of all threads, some of each. Whether there was anything: then there may be more.
+bool Engine::take_records() {
+  if (!ticks_ || services_.recording != agent::Mode::record) return false;
+  ticks_->keep();
+  size_t count = 0;
+  for (const auto& [pid, process] : processes_) {
+    if (process->silent || process->image == nullptr || process->image->recordings() == nullptr) continue;
+    const std::shared_ptr<Image> image = process->image;
+    for (uint64_t slot : image->recordings()->records().used()) count += take_ring(*image, slot, kSome);
+    if (const uint64_t unplaced = image->recordings()->unplaced(); unplaced != 0)
+      reporter_.take({pid, pid, 0}, timestamp(), decode::Lost{unplaced, "too many threads record at a time"});
+  }
+  if (count == 0) return false;
+  recorded_at_ = monotonic_now();
+  cpu_.run_free(recorded_at_);
+  return true;
+}
+
+// The task stands, or has ended.
+void Engine::take_records_of(Task& task) {
+  Image* image = task.process->image.get();
+  if (task.process->silent || image == nullptr || image->recordings() == nullptr) return;
+  if (task.thread_pointer == 0) return take_all_records(*task.process);
+  const auto& records = image->recordings()->records();
+  if (const auto slot = records.slot_of_thread(task.thread_pointer)) (void)take_ring(*image, *slot, kAll);
+}
+
+void Engine::take_all_records(const Process& process) {
+  Image* image = process.image.get();
+  if (process.silent || image == nullptr || image->recordings() == nullptr) return;
+  for (uint64_t slot : image->recordings()->records().used()) (void)take_ring(*image, slot, kAll);
+}
+
+size_t Engine::take_ring(Image& image, uint64_t slot, size_t most) {
+  return image.recordings()->read(
+      slot, most, [&](pid_t tid, const mech::Record& record) { take_record(image, tid, record); });
+}
+
+void Engine::take_record(Image& image, pid_t tid, const mech::Record& record) {
+  using Kind = mech::Record::Kind;
+  const auto found = tasks_.find(tid);
+  const bool known = found != tasks_.end() && found->second->process->image.get() == &image;
+  if (record.kind == Kind::lost || record.kind == Kind::broken) {
+    const event::TraceeId who =
+        known ? found->second->id : event::TraceeId{image.space().pid(), image.space().pid(), 0};
+    if (record.kind == Kind::broken)
+      return reporter_.take(who, timestamp(), decode::Lost{1, "or more: the thread's ring was written over"});
+    if (record.entries > 0)
+      reporter_.take(who, timestamp(), decode::Lost{record.entries, "the thread's ring was full"});
+    if (record.returns > 0)
+      reporter_.take(who, timestamp(), decode::Lost{record.returns, "of them the returns; its ring was full"});
+    return;
+  }
+  if (!known || found->second->process->silent || found->second->muted) return;
+  Task& task = *found->second;
+  if (record.kind == Kind::thread) return begin_ring(task, record);
+  const WrappedFunction* function = image.wrapped(record.function);
+  if (function == nullptr) return;
+  const event::Timestamp stamp = ticks_->at(record.ticks);
+  const uint64_t not_own = ticks_->nanoseconds(record.held - std::min(record.held, task.held_before));
+  calls_.recorded(task, *function, record, {stamp, task.clock.time_at(stamp.monotonic, not_own)});
+}
+
+// The thread has a slot now, which another may have had before.
+void Engine::begin_ring(Task& task, const mech::Record& record) const {
+  task.thread_pointer = record.thread_pointer;
+  task.held_before = record.held;
+}
+
+// Nanoseconds since it was resumed.
+uint64_t Engine::recorders_time(const Task& task) const {
+  Image* image = task.process->image.get();
+  if (task.process->silent || image == nullptr || image->trampolines() == nullptr) return 0;
+  if (task.thread_pointer == 0 || !image->trampolines()->begun()) return 0;
+  const uint64_t held = image->trampolines()->records().held(task.thread_pointer, 0).value_or(0);
+  return ticks_->nanoseconds(held - std::min(held, task.held_before));
+}
+
+}  // namespace rtrace::session

@@ -1,0 +1,56 @@
+// What the threads of one process have recorded by themselves, ring by ring.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+
+#include "rtrace/mech/ring_reader.h"
+
+namespace rtrace::session {
+
+class Recordings {
+ public:
+  // Of a thread: what follows in its ring is its own.
+  struct Ring {
+    mech::RingReader reader;
+    pid_t tid = 0;
+  };
+
+  explicit Recordings(const mech::SharedRecords& records) : records_(records) {}
+
+  // Hands up to `most` records of that ring on, all that were there when it was called at the most. How many
+  // there were.
+  template <typename Take>
+  size_t read(uint64_t slot, size_t most, Take take) {
+    Ring& ring = ring_of(slot);
+    if (!ring.reader.look()) return 0;
+    size_t count = 0;
+    while (count < most) {
+      const auto record = ring.reader.next();
+      if (!record) break;
+      if (record->kind == mech::Record::Kind::thread) ring.tid = record->tid;
+      ++count;
+      take(ring.tid, *record);
+      // A thread that waits for room need not wait for all of it.
+      if (count % kGiveBack == 0) ring.reader.release();
+    }
+    ring.reader.release();
+    return count;
+  }
+
+  // Calls that found no slot since the last time.
+  uint64_t unplaced();
+  const mech::SharedRecords& records() const { return records_; }
+
+ private:
+  static constexpr size_t kGiveBack = 256;
+  Ring& ring_of(uint64_t slot);
+
+  mech::SharedRecords records_;
+  std::map<uint64_t, Ring> rings_;
+  uint64_t unplaced_ = 0;
+};
+
+}  // namespace rtrace::session

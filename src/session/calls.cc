@@ -155,20 +155,20 @@ void CallTracer::observe_entries(Task& task, const mech::BreakpointSite& site, s
   for (const Owner& owner : owners) observe_entry(task, site, owner, VirtAddr{*return_address}, need_stopped);
 }
 
-bool CallTracer::counts(const Task& task, const Probe& probe, const mech::BreakpointSite& site,
-                        const mech::BreakpointSite::Owner& owner, VirtAddr return_address) const {
+bool CallTracer::counts(const Task& task, const Probe& probe, VirtAddr site, elf::ObjectId caller,
+                        VirtAddr return_address) const {
   if (!probe.only_from_caller) return true;
   // A call that came through the caller's stub has been seen there.
   const event::Frame* top = task.stack.top();
   if (top != nullptr && top->identity == event::FrameIdentity::at_entry(regs_, return_address) &&
-      top->site != site.address) {
+      top->site != site) {
     const decode::ProbeLabel& seen = services_.registry.at(top->probe).label;
     if (seen.kind == decode::ProbeLabel::Kind::call_site && seen.name == probe.label.name &&
         seen.caller == probe.label.caller)
       return false;
   }
-  if (task.process->image->lies_in(owner.caller, return_address)) return true;
-  return task.tail_jump && task.tail_jump->caller == owner.caller && task.tail_jump->sp == regs_.sp();
+  if (task.process->image->lies_in(caller, return_address)) return true;
+  return task.tail_jump && task.tail_jump->caller == caller && task.tail_jump->sp == regs_.sp();
 }
 
 void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
@@ -179,7 +179,7 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
     task.tail_jump = Task::TailJump{owner.caller, regs_.sp()};
     return;
   }
-  if (!counts(task, probe, site, owner, return_address) ||
+  if (!counts(task, probe, site.address, owner.caller, return_address) ||
       is_turn_of_loop(task, probe, site.address, return_address))
     return;
   services_.registry.hit(probe);

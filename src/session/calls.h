@@ -77,8 +77,8 @@ class CallTracer {
   void enter_frame(Task& task, Entered& entered, VirtAddr site);
   void observe_entry(Task& task, const mech::BreakpointSite& site, const mech::BreakpointSite::Owner& owner,
                      VirtAddr return_address, const NeedStopped& need_stopped);
-  bool counts(const Task& task, const Probe& probe, const mech::BreakpointSite& site,
-              const mech::BreakpointSite::Owner& owner, VirtAddr return_address) const;
+  bool counts(const Task& task, const Probe& probe, VirtAddr site, elf::ObjectId caller,
+              VirtAddr return_address) const;
   void capture_entry(const Task& task, std::span<const Owner> owners);
   std::span<const std::byte> stack_arguments(size_t size);
   decode::CallDecoder::Entered decode_entry(Entered& entered);

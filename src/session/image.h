@@ -43,7 +43,8 @@ struct Services {
 // A function whose calls the threads record by themselves.
 struct WrappedFunction {
   event::ProbeId probe{};
-  VirtAddr entry;
+  VirtAddr entry;          // where its breakpoint would stand
+  elf::ObjectId caller{};  // of a call site
   std::optional<int64_t> errno_offset;  // from the thread pointer, where a failure of it sets errno
 };
 

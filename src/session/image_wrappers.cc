@@ -47,8 +47,9 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
   if (reason.empty()) reason = no_injection_;
   const elf::LoadedObject* defined_in = object_at(point.address);
   if (reason.empty() && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
-  if (reason.empty() && services_.recording == agent::Mode::record)
-    reason = why_not_recorded(probe, services_.options);
+  if (reason.empty())
+    reason = services_.recording == agent::Mode::record ? why_not_recorded(probe, services_.options)
+                                                        : why_not_counted(probe);
   if (!reason.empty()) return stays_breakpoint(point, probe, reason);
   wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt});
   wrapping_.again_at = 0;
@@ -192,7 +193,8 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
 void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped,
                         std::optional<int64_t> errno_offset) {
   wrapping_.functions.resize(std::max<size_t>(wrapping_.functions.size(), wrapped.index + 1));
-  wrapping_.functions[wrapped.index] = {function.probe, function.point.address, errno_offset};
+  wrapping_.functions[wrapped.index] = {function.probe, function.point.address, function.point.caller_object,
+                                        errno_offset};
   Armed& armed = armed_.at(function.key);
   armed.address = wrapped.jump;
   armed.stands = std::byte{0xe9};

@@ -14,8 +14,7 @@ using proto::Type;
 // As many bytes as an argument list may have in memory, where nobody knows better.
 constexpr uint16_t kMostArguments = 256;
 
-bool is_c_library(const elf::LoadedObject& object) {
-  const std::string name = object.name();
+bool is_c_library(std::string_view name) {
   for (const char* known : {"libc.so.", "libm.so.", "libmvec.so.", "libc.musl-"})
     if (name.starts_with(known)) return true;
   return name == "libc.so";
@@ -56,17 +55,22 @@ std::string why_no_wrappers(const Options& options) {
 
 std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
                             const elf::LoadedObject& defined_in) {
-  if (point.kind != plan::ProbeKind::entry || point.only_from_caller || point.tail_jump)
-    return "it is a place of calls, and not a function's entry";
+  if (point.kind == plan::ProbeKind::sdt || point.tail_jump) return "no call begins there";
   if (point.no_return) return "it is jumped to, and does not return";
   if (point.clone || probe.known == nullptr)
     return "no prototype is known, and so not how many of its arguments lie in memory";
-  const bool leaf = is_c_library(defined_in) &&
+  // A stub lies in the object that calls.
+  const bool stub = point.kind == plan::ProbeKind::plt && !point.only_from_caller;
+  const bool leaf = is_c_library(stub ? point.prototype_object : defined_in.name()) &&
                     (is_leaf_name(point.name) || std::ranges::any_of(point.aliases, is_leaf_name));
   if (!leaf)
     return "nothing says that it calls nobody back, lets no exception pass and is no cancellation point";
   if (bytes_passed(probe.known) > kMostArguments) return "too many of its arguments lie in memory";
   return {};
+}
+
+std::string why_not_counted(const Probe& probe) {
+  return probe.only_from_caller ? "whose call it is must be asked at each (no stub serves)" : std::string();
 }
 
 std::string why_not_recorded(const Probe& probe, const Options& options) {

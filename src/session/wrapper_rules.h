@@ -22,6 +22,8 @@ std::string why_no_wrappers(const Options& options);
 std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
                             const elf::LoadedObject& defined_in);
 
+// Why its calls cannot be counted where they are made; empty where they can.
+std::string why_not_counted(const Probe& probe);
 // Why its calls cannot be recorded as they are to be shown; empty where they can.
 std::string why_not_recorded(const Probe& probe, const Options& options);
 

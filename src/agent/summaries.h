@@ -71,9 +71,11 @@ inline Took took(const Control& control, Slot& slot, uint64_t ticks, const uint6
   return took;
 }
 
+// A call has taken some time, if less than the recorder's share is known to.
 inline uint64_t& duration_count(const Control& control, Summary& summary, uint64_t ticks) {
   const auto product = static_cast<unsigned __int128>(ticks) * control.nanoseconds_per_tick;
-  return summary.durations.counts[bucket_of(static_cast<uint64_t>(product >> 32))];
+  const auto nanoseconds = static_cast<uint64_t>(product >> 32);
+  return summary.durations.counts[bucket_of(nanoseconds == 0 ? 1 : nanoseconds)];
 }
 
 inline void end_call(const Control& control, Summary& summary, Slot& slot, const Moment& moment,

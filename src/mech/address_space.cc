@@ -192,6 +192,19 @@ void AddressSpace::give_up(VirtAddr address) {
   sites_.erase(found);
 }
 
+void AddressSpace::give_up_returns(const std::unordered_set<VirtAddr>& awaited,
+                                   std::span<const VirtAddr> standing) {
+  const auto stands_in_copy = [&](const BreakpointSite& site) {
+    const Range copy{site.copy, site.copy + site.copy_size};
+    return site.copy && std::ranges::any_of(standing, [&](VirtAddr pc) { return copy.contains(pc); });
+  };
+  std::vector<VirtAddr> idle;
+  for (const auto& [address, site] : sites_)
+    if (site->serves_returns_only() && !awaited.contains(address) && !stands_in_copy(*site))
+      idle.push_back(address);
+  for (VirtAddr address : idle) give_up(address);
+}
+
 void AddressSpace::take_out(VirtAddr address, std::byte own) {
   if (memory_.write(address, one(own)) == 0) removed_.insert(address);
 }

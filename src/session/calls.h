@@ -20,6 +20,8 @@ class CallTracer {
   // place.
   void observe(Task& task, const mech::BreakpointSite& site, const arch::Regs& regs,
                const NeedStopped& need_stopped);
+  // Of the calls that were awaited there.
+  bool nothing_returned() const { return returned_.empty(); }
   // Renders what was observed; the thread may be running or gone.
   void report(Task& task);
 

@@ -62,6 +62,9 @@ void Engine::about_histogram(const std::string& name) {
 }
 
 void Engine::closing_words() {
+  if (options_.mechanism == Options::Mechanism::trampoline)
+    reporter_.notice(fmt::format("{}, {}", counted(services_.trampolines, "trampoline"),
+                                 counted(services_.breakpoints, "breakpoint")));
   if (seen_objects_.empty()) return;
   for (size_t index = 0; index < options_.requests.all.size(); ++index) about_request(index);
   for (const std::string& name : options_.histograms) about_histogram(name);

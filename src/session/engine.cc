@@ -131,6 +131,7 @@ void Engine::keep_time() {
   const bool half =
       std::any_of(births_.begin(), births_.end(), [](const auto& birth) { return birth.second.parent == 0; });
   if (half) begin_stale_births();
+  promote_hot();
   if (owners_) tend_trampolines();
   const long interval = recorded_lately() ? kRecordTick : owners_ ? kTrampolineTick : half ? kBirthTick : 0;
   if (interval == tick_us_) return;
@@ -263,6 +264,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const NeedStopped need_stopped = site.rendezvous ? stop_here_alone(task, regs) : stop_here(task, regs);
   if (const auto where = cpu_.hit(task.process->pid, tid, task.clock.stopped_at())) queue_.set_tracee(*where);
   if (observed) calls_.observe(task, site, regs, need_stopped);
+  if (observed) note_heat(task, *image, site);
   if (!task.process->launching)
     restore_trap_state(tid, task.process->trap, task.trap_blocked, where_to_look(task, site), image->space(),
                        need_stopped);

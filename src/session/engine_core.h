@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "calls.h"
@@ -103,6 +104,9 @@ class Engine {
 
   // --- engine_wrapping.cc: trampolines
   void prepare_wrapping();
+  void note_heat(const Task& task, Image& image, mech::BreakpointSite& site) const;
+  void promote_hot();
+  std::unordered_set<VirtAddr> awaited_returns(const Image& image) const;
   void tend_trampolines();
   struct Halted {
     pid_t tid = 0;

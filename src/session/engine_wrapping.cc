@@ -29,18 +29,53 @@ void Engine::prepare_wrapping() {
   if (auto* why = std::get_if<std::string>(&measured)) services_.no_recorder = *why;
 }
 
+// Was just met, and observed.
+void Engine::note_heat(const Task& task, Image& image, mech::BreakpointSite& site) const {
+  const uint64_t now = task.clock.stopped_at();
+  if (options_.mechanism == Options::Mechanism::automatic && !site.probes.empty() && !site.considered &&
+      site.calls.rises(now)) {
+    site.considered = true;
+    image.note_hot(site.address);
+  }
+  if (site.serves_returns_only() && image.trampolines() != nullptr && calls_.nothing_returned() &&
+      site.idle.rises(now))
+    image.note_idle_returns();
+}
+
+void Engine::promote_hot() {
+  if (options_.mechanism != Options::Mechanism::automatic) return;
+  for (const auto& [pid, process] : processes_) {
+    if (process->silent || process->image == nullptr || !process->image->has_hot()) continue;
+    if (!owners_) prepare_wrapping();
+    process->image->consider_hot();
+  }
+}
+
+// Where calls that are open will return to.
+std::unordered_set<VirtAddr> Engine::awaited_returns(const Image& image) const {
+  std::unordered_set<VirtAddr> awaited;
+  for (const auto& [tid, task] : tasks_)
+    if (task->process->image.get() == &image)
+      task->stack.for_each_return([&](VirtAddr address) { awaited.insert(address); });
+  return awaited;
+}
+
 // What waits for a moment at which all tasks stand, and counts that whoever survives us is to print.
 void Engine::tend_trampolines() {
   const uint64_t now = monotonic_now();
   std::vector<pid_t> waiting;
   for (const auto& [pid, process] : processes_)
-    if (!process->silent && process->image != nullptr && process->image->awaits_wrapping(now))
+    if (!process->silent && process->image != nullptr &&
+        (process->image->awaits_wrapping(now) || process->image->has_idle_returns()))
       waiting.push_back(pid);
   for (pid_t pid : waiting) {
     const auto process = processes_.find(pid);
     if (process == processes_.end() || process->second->image == nullptr) continue;
     const std::shared_ptr<Image> image = process->second->image;
-    with_stopped(pid, [&](const NeedStopped& need_stopped) { image->wrap_late(need_stopped); });
+    with_stopped(pid, [&](const NeedStopped& need_stopped) {
+      if (!image->wrap_late(need_stopped) && !image->has_idle_returns()) return;
+      if (const auto all = need_stopped.all()) image->give_up_returns(awaited_returns(*image), *all);
+    });
   }
   if (now - counts_handed_on_ < kHandOn) return;
   counts_handed_on_ = now;

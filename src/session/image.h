@@ -11,6 +11,7 @@
 #include <string>
 #include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "object_cache.h"
@@ -38,6 +39,7 @@ struct Services {
   agent::Mode recording = agent::Mode::off;  // what wrappers do
   mech::RecorderShare recorder = {};
   std::string no_recorder = {};  // why it cannot be used anywhere
+  size_t trampolines = 0, breakpoints = 0;  // that were made of what was to be wrapped
 };
 
 // A function whose calls the threads record by themselves.
@@ -118,9 +120,18 @@ class Image {
   bool unfinished() const { return unfinished_; }
   void finish_arming(const NeedStopped& need_stopped);
 
-  // image_wrappers.cc. Breakpoints wait for all tasks to stand, to become trampolines.
+  // image_wrappers.cc. Calls begin so often at a site that a trampoline would pay, where one may be made.
+  void note_hot(VirtAddr site) { wrapping_.hot.push_back(site); }
+  bool has_hot() const { return !wrapping_.hot.empty(); }
+  void consider_hot();
+  // Breakpoints wait for all tasks to stand, to become trampolines.
   bool awaits_wrapping(uint64_t now) const;
-  void wrap_late(const NeedStopped& need_stopped);
+  // True where some have become ones: return sites may have no purpose any more.
+  bool wrap_late(const NeedStopped& need_stopped);
+  void note_idle_returns() { wrapping_.idle_returns = true; }
+  bool has_idle_returns() const { return wrapping_.idle_returns; }
+  // Takes out those at which no call is awaited. `all` are the tasks, stopped.
+  void give_up_returns(const std::unordered_set<VirtAddr>& awaited, const std::vector<pid_t>& all);
   // Hands on what wrapped calls have been counted since the last time.
   void hand_on_counts(event::TraceeId who);
   // By the recorder's number for it; nullptr where there is none such.
@@ -175,6 +186,8 @@ class Image {
   };
   struct Wrapping {
     std::unique_ptr<mech::Trampolines> trampolines;
+    std::vector<VirtAddr> hot;  // sites that are to be considered
+    bool idle_returns = false;  // threads are stopped at return sites for nothing
     std::vector<Waiting> waiting;
     uint64_t again_at = 0, pause = 0;    // monotonic ns
     std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index

@@ -207,7 +207,7 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
   armed_.emplace(key, Armed{point.object, point.address});
   if (services_.options.lists_probes())
     newly_armed_.push_back({&probe.label, point.address, "breakpoint", point.reason});
-  consider_wrapping(point, probe);
+  if (services_.options.mechanism == Options::Mechanism::trampoline) consider_wrapping(point, probe);
   if (!services_.options.explain) return;
   const std::string how = explain_armed(probe, point, site, file_bytes(point.address), services_.options);
   for (plan::RequestIndex request : point.requests)

@@ -5,6 +5,7 @@
 #include "explanation.h"
 #include "image.h"
 #include "rtrace/base/log.h"
+#include "rtrace/tracee/thread.h"
 #include "wrapper_rules.h"
 
 namespace rtrace::session {
@@ -39,9 +40,18 @@ uint64_t in_nanoseconds(uint64_t ticks, const mech::RecorderShare& share) {
 
 }  // namespace
 
+// The plan is made once more: what it said of a place is not kept for places that never become hot.
+void Image::consider_hot() {
+  const std::vector<VirtAddr> hot = std::exchange(wrapping_.hot, {});
+  const plan::Plan plan = plan_for(objects_, plan::Relocated::yes);
+  for (const plan::ProbePoint& point : plan.points) {
+    if (std::ranges::find(hot, point.address) == hot.end() || !armed_.contains(armed_key(point))) continue;
+    consider_wrapping(point, services_.registry.add(point, objects_, services_.objects));
+  }
+}
+
 // As a breakpoint stands there already it may stay one.
 void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe) {
-  if (services_.options.mechanism != Options::Mechanism::trampoline) return;
   std::string reason = why_no_wrappers(services_.options);
   if (reason.empty()) reason = services_.no_recorder;
   if (reason.empty()) reason = no_injection_;
@@ -55,9 +65,16 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
   wrapping_.again_at = 0;
 }
 
-// Said whatever -q says: a breakpoint is slower by a factor of a thousand.
+// Said whatever -q says, where trampolines were asked for: a breakpoint is slower by a factor of a thousand.
 void Image::stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, const std::string& reason) {
-  services_.reporter.say(fmt::format("{}: a breakpoint, no trampoline: {}", probe.label.text(), reason));
+  ++services_.breakpoints;
+  const std::string words = fmt::format("{}: a breakpoint, no trampoline: {}", probe.label.text(), reason);
+  if (services_.options.mechanism == Options::Mechanism::trampoline) {
+    services_.reporter.say(words);
+  } else {
+    services_.reporter.note(words);
+    explain(words);
+  }
   for (decode::ArmedProbe& armed : newly_armed_)
     if (armed.label == &probe.label && armed.address == point.address)
       armed.reason += "; no trampoline: " + reason;
@@ -151,9 +168,21 @@ void Image::wrap(const NeedStopped& need_stopped) {
 }
 
 // When nobody waits for what an object has brought.
-void Image::wrap_late(const NeedStopped& need_stopped) {
+bool Image::wrap_late(const NeedStopped& need_stopped) {
+  const size_t before = wrapping_.functions.size();
   wrap(need_stopped);
   report_armed();
+  return wrapping_.functions.size() > before;
+}
+
+// Threads go on past them at full speed; who comes by a breakpoint makes them anew.
+void Image::give_up_returns(const std::unordered_set<VirtAddr>& awaited, const std::vector<pid_t>& all) {
+  std::vector<VirtAddr> standing;
+  for (pid_t tid : all)
+    if (const auto regs = tracee::registers(tid)) standing.push_back(regs->pc());
+  if (standing.size() != all.size()) return;
+  wrapping_.idle_returns = false;
+  space_->give_up_returns(awaited, standing);
 }
 
 void Image::wrap_waiting(const std::vector<pid_t>& all) {
@@ -165,8 +194,7 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
     const Probe& probe = services_.registry.at(function.probe);
     const mech::BreakpointSite* site = space_->find(function.point.address);
     const bool others =
-        site != nullptr && (site->probes.size() != 1 || site->return_site || site->rendezvous ||
-                            site->signal_call != 0 || site->initializer || site->resolver || site->resolved);
+        site != nullptr && (site->probes.size() != 1 || site->serves_other_than_probes());
     if (site == nullptr) continue;  // its object has gone
     if (others) {
       stays_breakpoint(function.point, probe, "the breakpoint serves something else too");
@@ -176,7 +204,7 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
     const bool may_fail = probe.known->returns->kind == proto::Type::Kind::error;
     const auto errno_at = may_fail ? errno_offset(function.point.address) : std::nullopt;
     auto wanted = wrapped_function(function.point.address, probe, services_.recording, errno_at);
-    wanted.room = function.entry->room;
+    wanted.room = function.entry->needed();
     wanted.size = function.entry->size;
     if (in != nullptr) wanted.expected = in->file->bytes_at(in->in_file(function.point.address), wanted.room);
     const auto answer = wrapping_.trampolines->install(wanted, threads);
@@ -195,6 +223,7 @@ void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrappe
   wrapping_.functions.resize(std::max<size_t>(wrapping_.functions.size(), wrapped.index + 1));
   wrapping_.functions[wrapped.index] = {function.probe, function.point.address, function.point.caller_object,
                                         errno_offset};
+  ++services_.trampolines;
   Armed& armed = armed_.at(function.key);
   armed.address = wrapped.jump;
   armed.stands = std::byte{0xe9};
@@ -205,6 +234,8 @@ void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrappe
     report.mechanism = "trampoline";
     told = true;
   }
+  if (services_.options.mechanism == Options::Mechanism::automatic)
+    services_.reporter.note(fmt::format("{}: a trampoline since it was called often", probe.label.text()));
   if (!told && services_.options.lists_probes())
     newly_armed_.push_back({&probe.label, function.point.address, "trampoline", function.point.reason});
   explain(fmt::format("{} at {}: trampoline; {} bytes of its code run elsewhere", probe.label.text(),

@@ -130,6 +130,12 @@ void Reporter::notice(const std::string& line) {
   if (options_.quiet == 0) say(line);
 }
 
+void Reporter::note(const std::string& line) {
+  std::string shown;
+  append_printable(shown, line, options_.text.render.utf8);
+  sink::add_note(shared_.summary, shown);
+}
+
 void Reporter::finish() {
   say_lost();
   for (auto& sink : sinks_) sink->finish();

@@ -38,6 +38,14 @@ void copy_cut(char (&to)[Size], const std::string& from) {
 
 }  // namespace
 
+void add_note(SummaryTable& table, std::string_view line) {
+  const size_t room = SummaryTable::kNotes - table.notes_size;
+  if (line.size() + 1 > room) return;
+  std::memcpy(table.notes + table.notes_size, line.data(), line.size());
+  table.notes[table.notes_size + line.size()] = '\n';
+  add(table.notes_size, line.size() + 1);
+}
+
 bool is_named(const decode::ProbeLabel& label, const std::string& name) {
   if (name == label.name || name == label.text()) return true;
   const std::string& object = label.object.empty() ? label.defined_in : label.object;

@@ -205,7 +205,8 @@ std::string render_summary(const SummaryTable& table, SortKey sort, ShareShown s
   if (unranked > 0)
     out += fmt::format("p50 to p99 are kept of {} functions, and not of {} more\n", SummaryTable::kBlocks,
                        unranked);
-  return out + about_share(table.share, share);
+  out += about_share(table.share, share);
+  return out.append(table.notes, std::min<uint64_t>(table.notes_size, SummaryTable::kNotes));
 }
 
 // ltrace's rows name the function alone.

@@ -122,6 +122,13 @@ class CallStack {
   void nest() { ++nested_; }
   void unnest(size_t levels = 1) { nested_ -= std::min(levels, nested_); }
 
+  // Where its frames will return to, left ones included.
+  template <typename Take>
+  void for_each_return(Take take) const {
+    for (const Entry& entry : active_) take(entry.frame.identity.return_address);
+    for (const Entry& entry : left_.list) take(entry.frame.identity.return_address);
+  }
+
   size_t depth() const { return active_.size() + nested_; }
   size_t size() const { return active_.size() + left_.list.size(); }
   // The newest active frame, for signal handlers and backtraces.

@@ -101,6 +101,8 @@ class AddressSpace {
   bool has_others_in(Range range, VirtAddr entry) const;
   // Takes a site out, for a jump that comes in its place. Every task is stopped, and none stands in its copy.
   void give_up(VirtAddr address);
+  // The same for all that serve returns only, but those at which one is awaited. `standing`: the tasks' pcs.
+  void give_up_returns(const std::unordered_set<VirtAddr>& awaited, std::span<const VirtAddr> standing);
   // Unmaps them. No thread may stand in one; `stopped` and `slack` as for make_room(). Answers what went
   // wrong; then the pages stay, inert.
   std::string unmap_copies(pid_t stopped, Range slack);

@@ -15,6 +15,26 @@
 
 namespace rtrace::mech {
 
+// How often something is met. Pure.
+class Heat {
+ public:
+  // More in one window are hot: to change what stands there pays soon.
+  static constexpr uint32_t kHot = 200;
+  static constexpr uint64_t kWindow = 100'000'000;  // ns
+
+  // Another time, at `now` (monotonic ns). True where it is hot; then it is cold again.
+  bool rises(uint64_t now) {
+    if (now - since_ > kWindow) since_ = now, count_ = 0;
+    if (++count_ <= kHot) return false;
+    count_ = 0;
+    return true;
+  }
+
+ private:
+  uint64_t since_ = 0;
+  uint32_t count_ = 0;
+};
+
 // The owners are why the int3 is there. It stays while it has any: nothing is ever unpatched to step over it.
 struct BreakpointSite {
   VirtAddr address;
@@ -39,6 +59,17 @@ struct BreakpointSite {
   bool initializer = false;   // owner: an object's first initializer, passed once when it has been relocated
   bool resolver = false;      // owner: an IFUNC's resolver, whose answer is waited for
   bool resolved = false;      // owner: the place to which such a resolver returned
+  Heat calls;               // that begin here
+  bool considered = false;  // they were hot once
+  Heat idle;                // passed for nothing: no call that was awaited returned
+
+  bool serves_other_than_probes() const {
+    return return_site || rendezvous || signal_call != 0 || initializer || resolver || resolved;
+  }
+  bool serves_returns_only() const {
+    return return_site && probes.empty() && !rendezvous && signal_call == 0 && !initializer && !resolver &&
+           !resolved;
+  }
 };
 
 }  // namespace rtrace::mech

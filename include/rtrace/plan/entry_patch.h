@@ -2,6 +2,7 @@
 // for and against is the same in every process that maps it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <variant>
@@ -21,6 +22,9 @@ struct EntryPatch {
   uint8_t covered = 0;
   bool calls = false;
   bool operator==(const EntryPatch&) const = default;
+
+  // Bytes from the function on that the jump stands on or that move: what is behind may be another's.
+  uint64_t needed() const { return at - function + std::max<uint64_t>(covered, arch::kNearJump); }
 };
 
 using EntryAnswer = std::variant<EntryPatch, arch::Refused>;

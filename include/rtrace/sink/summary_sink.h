@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -53,14 +54,19 @@ struct OwnShare {
 };
 
 struct SummaryTable {
-  static constexpr size_t kRows = 65536, kBlocks = 4096;
+  static constexpr size_t kRows = 65536, kBlocks = 4096, kNotes = 65536;
   uint64_t used;
   uint64_t overflowed;  // calls that found no row free
   uint64_t blocks_used;
   OwnShare share;
+  uint64_t notes_size;
+  char notes[kNotes];  // lines that are printed below the table; what finds no room is left out
   SummaryRow rows[kRows];
   agent::Buckets blocks[kBlocks];
 };
+
+// Adds a line to the table's notes. Its only writer's.
+void add_note(SummaryTable& table, std::string_view line);
 
 inline constexpr size_t kMaxHistograms = 64;
 

@@ -269,6 +269,25 @@ TEST_F(AddressSpaceTest, AThreadThatHasMetWhatWasTakenOutIsKnown) {
   EXPECT_FALSE(space->met_removed(regs));
 }
 
+TEST_F(AddressSpaceTest, SitesOfReturnsGoWhereNoneIsAwaited) {
+  start([] { return 0; });
+  install_all();
+  const VirtAddr idle = kTargets[0].address(), awaited = kTargets[1].address(), probe = kTargets[2].address(),
+                 stood_in = kTargets[3].address();
+  for (VirtAddr address : {idle, awaited, probe, stood_in}) space->find(address)->return_site = true;
+  space->find(probe)->probes.push_back({});
+  const BreakpointSite* site = space->find(stood_in);
+  ASSERT_TRUE(site->copy) << "a target that is emulated serves for nothing here";
+  space->give_up_returns({awaited}, std::vector{site->copy + 1});
+  EXPECT_EQ(space->find(idle), nullptr);
+  EXPECT_EQ(space->memory().read_value<std::byte>(idle), file_bytes(idle, 1)[0]);
+  for (VirtAddr address : {awaited, probe, stood_in}) {
+    EXPECT_NE(space->find(address), nullptr);
+    EXPECT_EQ(space->memory().read_value<uint8_t>(address), 0xcc);
+  }
+  space->restore(space->memory());
+}
+
 TEST_F(AddressSpaceTest, EachInstructionOfACopyHasItsPlaceInTheProgram) {
   start(tests::wrong_answers);
   install_all();

@@ -185,5 +185,15 @@ TEST_F(SummaryTest, TheLastLineSaysWhatRtracesShareIsAndHowSure) {
               EndsWith("total\nrtrace's own share, at least 14.2us +- 640ns a call, is contained\n"));
 }
 
+TEST_F(SummaryTest, NotesStandBelowTheTableAsFarAsThereIsRoom) {
+  calls(call_site("f"), 0, 0);
+  add_note(table, "f: hot");
+  add_note(table, "g: hot");
+  EXPECT_THAT(own_table(), EndsWith("total\nf: hot\ng: hot\n"));
+  add_note(table, std::string(SummaryTable::kNotes, 'x'));
+  add_note(table, "h: hot");
+  EXPECT_THAT(own_table(), EndsWith("total\nf: hot\ng: hot\nh: hot\n"));
+}
+
 }  // namespace
 }  // namespace rtrace::sink

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <set>
 
 #include "base_types.h"
 
@@ -34,22 +36,38 @@ std::string_view word_of(unsigned tag) {
   return tag == DW_TAG_union_type ? "union" : tag == DW_TAG_class_type ? "class" : "struct";
 }
 
+// Bits side by side, all of which have names of their own, or none of which has.
+bool is_field(uint64_t value, uint64_t named_bits) {
+  const uint64_t low = value & (~value + 1);
+  const bool together = ((value + low) & value) == 0;
+  return together && ((value & named_bits) == 0 || (value & ~named_bits) == 0);
+}
+
+// What counts on from one has fields among its numbers by chance.
+bool counts_on(const std::set<uint64_t>& numbers) {
+  return *numbers.rbegin() - *numbers.begin() + 1 == numbers.size();
+}
+
 // Whether C or C++ code means bits by such an enumeration, which DWARF does not say: as gdb takes it, where
-// the values are single bits, but for 0; here at least three of them, and one name for all of them may be
-// there too. That name then comes first, for rendering takes them in their order.
+// the values are single bits, but for 0; here at least three of them. Names for several bits may be there
+// too: for all of them, or, fewer by half than the bits, for some side by side. Those come first, the widest
+// before the others, for rendering takes them in their order.
 bool set_of_bits(std::vector<proto::Enumerator>& all, uint64_t mask) {
   const auto value_of = [&](const proto::Enumerator& one) { return static_cast<uint64_t>(one.value) & mask; };
   uint64_t bits = 0;
-  for (const proto::Enumerator& one : all)
+  std::set<uint64_t> numbers, fields;
+  for (const proto::Enumerator& one : all) {
+    if (value_of(one) != 0) numbers.insert(value_of(one));
     if (std::has_single_bit(value_of(one))) bits |= value_of(one);
-  const auto is_whole = [&](const proto::Enumerator& one) {
-    return value_of(one) == bits || value_of(one) == mask;
-  };
-  const bool known = std::all_of(all.begin(), all.end(), [&](const proto::Enumerator& one) {
-    return (value_of(one) & (value_of(one) - 1)) == 0 || is_whole(one);
+  }
+  for (const uint64_t number : numbers)
+    if (!std::has_single_bit(number) && number != bits && number != mask) fields.insert(number);
+  if (std::popcount(bits) < 3 || 2 * fields.size() > static_cast<size_t>(std::popcount(bits))) return false;
+  if (!std::ranges::all_of(fields, [&](uint64_t field) { return is_field(field, bits); })) return false;
+  if (!fields.empty() && counts_on(numbers)) return false;
+  std::ranges::stable_sort(all, std::greater(), [&](const proto::Enumerator& one) {
+    return std::max(std::popcount(value_of(one)), 1);
   });
-  if (!known || std::popcount(bits) < 3) return false;
-  std::stable_partition(all.begin(), all.end(), is_whole);
   return true;
 }
 

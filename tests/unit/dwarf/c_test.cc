@@ -44,6 +44,15 @@ TEST_P(C, EnumeratorsThatAreBitsAreASetOfThem) {
   EXPECT_EQ(object.parameter("grants", 2)->kind, proto::Type::Kind::enumeration);
 }
 
+TEST_P(C, NamesForSeveralOfTheBitsAreNamesOfTheSet) {
+  const proto::TypeRef style = object.parameter("styles", 0);
+  ASSERT_EQ(style->kind, proto::Type::Kind::flags);
+  std::vector<std::string> names;
+  for (const auto& entry : style->enumerators) names.push_back(entry.name);
+  EXPECT_THAT(names, ElementsAre("BRIGHT", "COLOUR", "PLAIN", "BOLD", "DIM", "WIDE", "BLINK"));
+  EXPECT_EQ(object.parameter("styles", 1)->kind, proto::Type::Kind::enumeration);
+}
+
 TEST_P(C, BitFieldsMayBeSetsOfBits) {
   const proto::TypeRef held = proto::resolve(object.parameter("grants", 3)->inner);
   ASSERT_NE(held, nullptr);

@@ -191,6 +191,10 @@ std::string CallDecoder::result_type() const {
   return impl_->layout ? proto::spell(*impl_->layout->result) : kGuessedType;
 }
 
+bool CallDecoder::has_key(std::string_view key) const {
+  return impl_->layout && impl_->layout->has_key(key);
+}
+
 CallDecoder::Entered CallDecoder::enter(const arch::Regs& regs, const Memory& memory,
                                         const arch::VectorRegs* vectors) const {
   Entered entered;

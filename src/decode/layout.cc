@@ -51,18 +51,23 @@ bool reaches_further(const Type& type, unsigned depth = 16) {
   }
 }
 
-// True where a value of that type is, holds or points at a file descriptor. Types may form a circle; what is
+// True where a value of that type is, holds or points at one that is wanted. Types may form a circle; what is
 // deeper than this is none's business at a call.
-bool holds_descriptor(const Type& type, unsigned depth = 8) {
+template <typename Predicate>
+bool holds(const Type& type, const Predicate& wanted, unsigned depth = 8) {
   if (depth == 0) return false;
-  if (type.kind == Type::Kind::descriptor) return true;
+  if (wanted(type)) return true;
   if (type.kind == Type::Kind::named) {
     auto target = type.target.lock();
-    return target != nullptr && holds_descriptor(*target, depth - 1);
+    return target != nullptr && holds(*target, wanted, depth - 1);
   }
-  if (type.inner != nullptr && holds_descriptor(*type.inner, depth - 1)) return true;
+  if (type.inner != nullptr && holds(*type.inner, wanted, depth - 1)) return true;
   return std::any_of(type.members.begin(), type.members.end(),
-                     [depth](const proto::Member& m) { return holds_descriptor(*m.type, depth - 1); });
+                     [&](const proto::Member& m) { return holds(*m.type, wanted, depth - 1); });
+}
+
+bool is_descriptor(const Type& type) {
+  return type.kind == Type::Kind::descriptor;
 }
 
 bool refers_to_arguments(const Type& type) {
@@ -253,14 +258,14 @@ Layout::Layout(const proto::Prototype& prototype)
   result_location = location_of_result(*result);
   vectors = result_location.uses_vectors();
   result_refers = refers_to_arguments(*result);
-  descriptors = holds_descriptor(*result);
+  descriptors = holds(*result, is_descriptor);
   if (result_location.where == Location::Where::indirect) behind.take_hidden_pointer();
   for (const proto::Param& param : prototype.params) {
     Parameter made{param.name, proto::spell(*param.type), decayed(param.type), {}, true, false};
     if (auto target = proto::resolve(made.type)) made.type = target;
     made.location = behind.next(*made.type);
     vectors |= made.location.uses_vectors();
-    descriptors |= holds_descriptor(*made.type);
+    descriptors |= holds(*made.type, is_descriptor);
     made.at_return = parameters.size() >= first_at_return && param.direction != proto::Direction::in;
     made.at_entry = param.direction != proto::Direction::out;
     parameters.push_back(std::move(made));
@@ -268,6 +273,15 @@ Layout::Layout(const proto::Prototype& prototype)
   has_format = !parameters.empty() && parameters.back().type->kind == Type::Kind::format;
   scans = has_format && parameters.back().type->scans;
   vectors |= has_format;
+}
+
+bool Layout::has_key(std::string_view key) const {
+  const auto keyed = [key](const Type& type) {
+    return (type.kind == Type::Kind::enumeration || type.kind == Type::Kind::flags) &&
+           std::ranges::find(type.enumerators, key, &proto::Enumerator::name) != type.enumerators.end();
+  };
+  return holds(*result, keyed) ||
+         std::ranges::any_of(parameters, [&](const Parameter& one) { return holds(*one.type, keyed); });
 }
 
 CapturePlan plan_at_entry(const Layout& layout, const Limits& limits) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "location.h"
@@ -31,6 +32,7 @@ struct Layout {
   bool descriptors = false;
 
   explicit Layout(const proto::Prototype& prototype);
+  bool has_key(std::string_view key) const;
 };
 
 // What the decoders of a function will read, as far as it can be named before the call.

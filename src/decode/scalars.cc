@@ -108,11 +108,13 @@ Value integral_value(const Type& type, uint64_t raw, Lens lens) {
   if (type.kind == Type::Kind::enumeration) {
     value.kind = Value::Kind::enumeration;
     value.text = key_of(type, raw);
+    value.keyed_by = &type;
     return value;
   }
   if (type.kind == Type::Kind::flags) {
     value.kind = Value::Kind::flags;
     value.text = flags_text(type, raw);
+    value.keyed_by = &type;
     return value;
   }
   if (type.kind == Type::Kind::wait_status) {
@@ -132,6 +134,16 @@ Value integral_value(const Type& type, uint64_t raw, Lens lens) {
   if (type.kind == Type::Kind::character && plain && (type.size == 1 || raw < 0x100))
     value.kind = Value::Kind::character;
   return value;
+}
+
+std::optional<uint64_t> key_bits(const Value& value, std::string_view key) {
+  if (value.keyed_by == nullptr) return std::nullopt;
+  for (const proto::Enumerator& entry : value.keyed_by->enumerators) {
+    if (entry.name != key) continue;
+    const auto bits = static_cast<uint64_t>(entry.value);
+    return extend(std::as_bytes(std::span(&bits, 1)), value.size, value.is_signed);
+  }
+  return std::nullopt;
 }
 
 Value wide_integer_value(const Type& type, std::span<const std::byte> bytes, Lens lens) {

@@ -43,6 +43,12 @@ std::shared_ptr<const proto::Prototype> without_arguments(
   return bare;
 }
 
+void describe_types(Probe& probe) {
+  probe.label.parameters = probe.decoder->parameter_names();
+  probe.label.result_type = probe.decoder->result_type();
+  probe.label.decoder = probe.decoder;
+}
+
 }  // namespace
 
 ProbeRegistry::ProbeRegistry(const Options& options, Reporter& reporter)
@@ -92,8 +98,7 @@ void ProbeRegistry::describe(Probe& probe, const plan::ProbePoint& point, const 
   probe.known = prototype.prototype;
   probe.decoder = decoder_of(prototype);
   if (!options_.lists_probes()) return;
-  probe.label.parameters = probe.decoder->parameter_names();
-  probe.label.result_type = probe.decoder->result_type();
+  describe_types(probe);
 }
 
 Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files) {
@@ -135,8 +140,7 @@ Probe& ProbeRegistry::add_syscall(const std::string& name) {
   const Prototypes::Known& prototype = prototypes_.of_syscall(name, kSyscalls);
   probe.prototype = prototype.note;
   probe.decoder = decoder_of(prototype);
-  probe.label.parameters = probe.decoder->parameter_names();
-  probe.label.result_type = probe.decoder->result_type();
+  describe_types(probe);
   return probes_.emplace_back(std::move(probe));
 }
 

@@ -3,19 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <variant>
 
 #include "open_calls.h"
+#include "rtrace/decode/call_decoder.h"
 
 namespace rtrace::sink {
+namespace {
+
+bool is_known(const Where::Name& name, const decode::ProbeLabel& label) {
+  if (std::ranges::find(label.parameters, name.text) != label.parameters.end()) return true;
+  return name.may_be_key && label.decoder != nullptr && label.decoder->has_key(name.text);
+}
+
+}  // namespace
 
 struct SelectSink::Impl {
   Impl(Options what, std::vector<std::unique_ptr<Sink>> whom, Notice tell)
       : options(std::move(what)), next(std::move(whom)), notice(std::move(tell)) {
-    if (options.where)
-      for (std::string& name : options.where->parameters()) unknown.insert(std::move(name));
+    if (options.where) unknown = options.where->names();
   }
 
   // Each answers whether the record goes on as it is.
@@ -32,6 +39,8 @@ struct SelectSink::Impl {
   }
 
   bool learn(const std::vector<decode::ArmedProbe>& probes);
+  void learn(const decode::ProbeLabel& label);
+  void tell_unknown();
   bool selects(const CallFacts& call);
   CallFacts facts_of(const decode::CallEntered& call) const;
   template <typename Call>
@@ -43,8 +52,8 @@ struct SelectSink::Impl {
   std::vector<std::unique_ptr<Sink>> next;
   Notice notice;
   OpenCalls open;
-  decode::Header header;          // of the record at hand
-  std::set<std::string> unknown;  // names that no probe's prototype has had so far
+  decode::Header header;             // of the record at hand
+  std::vector<Where::Name> unknown;  // names that no probe's prototype has had so far
   uint64_t seen = 0, selected = 0;
 };
 
@@ -70,6 +79,7 @@ CallFacts SelectSink::Impl::facts_of(const decode::CallEntered& call) const {
 }
 
 bool SelectSink::Impl::operator()(const decode::CallEntered& call) {
+  if (call.label->kind == decode::ProbeLabel::Kind::syscall) learn(*call.label);
   if (call.unseen_return || call.label->instant) return selects(facts_of(call));
   open.enter(header, call);
   return false;
@@ -116,19 +126,27 @@ bool SelectSink::Impl::operator()(const decode::Forked& fork) {
 }
 
 bool SelectSink::Impl::learn(const std::vector<decode::ArmedProbe>& probes) {
-  for (const decode::ArmedProbe& probe : probes)
-    for (const std::string& name : probe.label->parameters) unknown.erase(name);
+  for (const decode::ArmedProbe& probe : probes) learn(*probe.label);
   return true;
 }
 
+void SelectSink::Impl::learn(const decode::ProbeLabel& label) {
+  if (unknown.empty()) return;
+  std::erase_if(unknown, [&](const Where::Name& name) { return is_known(name, label); });
+}
+
 bool SelectSink::Impl::operator()(const decode::Started&) {
-  for (const std::string& name : std::exchange(unknown, {}))
+  if (!options.syscalls) tell_unknown();
+  return true;
+}
+
+void SelectSink::Impl::tell_unknown() {
+  for (const Where::Name& name : std::exchange(unknown, {}))
     notice(
-        fmt::format("--where: no probe that is armed has a parameter '{}': what it stands in is never true "
+        fmt::format("--where: no probe that is armed has a parameter '{}'{}: what it stands in is never true "
                     "of their calls "
                     "(arg1, arg2, ... are known everywhere)",
-                    name));
-  return true;
+                    name.text, name.may_be_key ? ", nor one of an enum or of flags with that name" : ""));
 }
 
 SelectSink::SelectSink(Options options, std::vector<std::unique_ptr<Sink>> next, Notice notice)
@@ -153,6 +171,7 @@ void SelectSink::end() {
     if (impl_->selects(facts)) impl_->pass({call.header, call.entered});
   }
   for (auto& sink : impl_->next) sink->end();
+  impl_->tell_unknown();
   if (impl_->seen > 0 && impl_->selected == 0)
     impl_->notice(fmt::format("of {} call{} none was what --slower and --where ask for", impl_->seen,
                               impl_->seen == 1 ? "" : "s"));

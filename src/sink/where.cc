@@ -78,15 +78,15 @@ Operand of_value(const Value& value) {
   return operand;
 }
 
-Operand of_member(const Value* value, const std::vector<std::string>& members) {
+const Value* member_of(const Value* value, const std::vector<std::string>& members) {
   for (const std::string& name : members) {
-    if (value == nullptr) return {};
+    if (value == nullptr) return nullptr;
     const auto& inside = settled(*value).members;
     const auto found =
         std::find_if(inside.begin(), inside.end(), [&](const Value& member) { return member.name == name; });
     value = found != inside.end() ? &*found : nullptr;
   }
-  return value != nullptr ? of_value(settled(*value)) : Operand{};
+  return value != nullptr ? &settled(*value) : nullptr;
 }
 
 std::optional<bool> truth(const Operand& operand) {
@@ -219,11 +219,10 @@ class Evaluation {
         operand.text = node.text;
         return operand;
       case Node::argument:
-        return of_member(argument(node.index), node.members);
-      case Node::parameter:
-        return of_member(parameter(node.text), node.members);
       case Node::result:
-        return of_member(call_.result, node.members);
+        return of_known(value_of(node));
+      case Node::parameter:
+        return parameter(node.text) == nullptr && node.members.empty() ? key(node) : of_known(value_of(node));
       case Node::duration:
         return call_.duration ? of(WideInteger{*call_.duration}) : operand;
       case Node::error:
@@ -246,6 +245,32 @@ class Evaluation {
     const auto right = truth(evaluate(node.right));
     if (right == decisive) return decisive;
     return left && right ? std::optional(!decisive) : std::nullopt;
+  }
+
+  static Operand of_known(const Value* value) { return value != nullptr ? of_value(*value) : Operand{}; }
+
+  // What a node that names a value names.
+  const Value* value_of(const WhereNode& node) const {
+    switch (node.kind) {
+      case Node::argument:
+        return member_of(argument(node.index), node.members);
+      case Node::parameter:
+        return member_of(parameter(node.text), node.members);
+      case Node::result:
+        return member_of(call_.result, node.members);
+      default:
+        return nullptr;
+    }
+  }
+
+  // A word is a key of what it is compared or combined with.
+  Operand key(const WhereNode& word) const {
+    for (const WhereNode& node : nodes_) {
+      const Value* value = node.term == word.term ? value_of(node) : nullptr;
+      const auto bits = value != nullptr ? decode::key_bits(*value, word.text) : std::nullopt;
+      if (bits) return of(value->is_signed ? WideInteger{static_cast<int64_t>(*bits)} : WideInteger{*bits});
+    }
+    return {};
   }
 
   const Value* argument(size_t index) const {
@@ -271,11 +296,16 @@ bool Where::holds(const CallFacts& call) const {
   return truth(Evaluation(tree_->nodes, call).evaluate(tree_->nodes.size() - 1)) == true;
 }
 
-std::vector<std::string> Where::parameters() const {
-  std::vector<std::string> names;
-  for (const WhereNode& node : tree_->nodes)
-    if (node.kind == Node::parameter && std::find(names.begin(), names.end(), node.text) == names.end())
-      names.push_back(node.text);
+std::vector<Where::Name> Where::names() const {
+  std::vector<Name> names;
+  for (const WhereNode& node : tree_->nodes) {
+    if (node.kind != Node::parameter) continue;
+    const auto known = std::ranges::find(names, node.text, &Name::text);
+    if (known == names.end())
+      names.push_back({node.text, node.members.empty()});
+    else
+      known->may_be_key &= node.members.empty();
+  }
   return names;
 }
 

@@ -35,6 +35,24 @@ std::optional<int> error_of(const std::string& name) {
   return std::nullopt;
 }
 
+bool is_leaf(Node kind) {
+  return kind < Node::negate;
+}
+bool is_logical(Node kind) {
+  return kind >= Node::logical_not;
+}
+
+// What stands between logical operators is one term each.
+void mark_terms(std::vector<WhereNode>& nodes) {
+  for (size_t i = 0; i < nodes.size(); ++i) nodes[i].term = i;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const WhereNode& node = nodes[i];
+    if (is_leaf(node.kind) || is_logical(node.kind)) continue;
+    nodes[node.left].term = node.term;
+    nodes[node.right].term = node.term;
+  }
+}
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -44,6 +62,7 @@ class Parser {
     disjunction();
     skip_blanks();
     if (at_ < text_.size()) fail(at_, "an operator is expected");
+    mark_terms(nodes_);
     return std::move(nodes_);
   }
 

@@ -52,6 +52,7 @@ struct WhereNode {
   std::vector<std::string> members;  // behind a name: ".st_size"
   std::optional<Pattern> pattern;
   size_t left = 0, right = 0;  // of WhereTree::nodes
+  size_t term = 0;             // the comparison or the sum that it is part of, by its outermost node
 };
 
 // The root is the last node; operands stand before their operators.

@@ -37,6 +37,22 @@ class Where(unittest.TestCase):
             for text in ("who == 'hello'", "who ~ /^hel+o$/", "arg1 ~ /ell/", "name == 'greet'"):
                 self.assertEqual(lines(*words, text, *program), ['greet@libfixture.so("hello") = 5'], text)
 
+    def test_keys_of_enums_and_flags_are_words(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "keyed.conf")
+            with open(path, "w") as file:
+                file.write("int add(which=flags(ONE=1, TWO=2, FOUR=4), enum(NONE=0, SINGLE=1));\n")
+            words = ["-F", path, "-x", "add", "--where"]
+            program = ["--", ENTRIES, "add", "5"]
+            both = ["add@libfixture.so(ONE|TWO, SINGLE) = 4", "add@libfixture.so(TWO, SINGLE) = 3"]
+            self.assertEqual(sorted(lines(*words, "which & TWO && arg2 == SINGLE", *program)), both)
+            self.assertEqual(lines(*words, "which == ONE | TWO", *program), both[:1])
+
+    def test_names_that_only_system_calls_have_are_known(self):
+        result = harness.run(["-L", "-S", "--where=flags & O_CREAT", "--", "/bin/sh", "-c", ": > /dev/null"])
+        self.assertNotIn("--where", result.stderr)
+        self.assertIn('openat@SYS(AT_FDCWD, "/dev/null", O_WRONLY|O_CREAT|O_TRUNC, 0666)', "\n".join(result.lines))
+
     def test_nested_calls_are_whole_lines_inner_ones_first_at_their_own_depth(self):
         self.assertEqual(lines(*NESTED, "-n", "2", "--where=(1)", "--", ENTRIES, "nested"),
                          ["    inner@libfixture.so(3) = 4", "  middle@libfixture.so(2) = 5",

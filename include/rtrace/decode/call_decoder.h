@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "rtrace/agent/abi.h"
@@ -84,6 +86,8 @@ class CallDecoder {
   // As the prototype names and spells them; guessed ones have no names.
   std::vector<std::string> parameter_names() const;
   std::string result_type() const;
+  // Whether an argument or the result is, holds or points at an enumeration or flags with that key.
+  bool has_key(std::string_view key) const;
 
   // True where leave() gives no arguments: `entry` need not be kept.
   bool all_at_entry() const;

@@ -14,6 +14,8 @@
 
 namespace rtrace::decode {
 
+class CallDecoder;
+
 // How a probe is shown. Made once for each probe; records point to it, and it outlives them.
 struct ProbeLabel {
   enum class Kind : uint8_t { call_site, entry, syscall, sdt };
@@ -28,6 +30,7 @@ struct ProbeLabel {
   // As its prototype has them: the parameters' names, empty where it names none, and the result's type.
   std::vector<std::string> parameters;
   std::string result_type;
+  const CallDecoder* decoder = nullptr;  // of calls, where they are listed
   std::string text() const;  // "libfoo.so->name", "name@libbar.so.1", "name~", "name@SYS", "sdt:..."
 };
 

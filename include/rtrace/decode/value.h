@@ -2,8 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+namespace rtrace::proto {
+struct Type;
+}
 
 namespace rtrace::decode {
 
@@ -45,6 +51,8 @@ struct Value {
   std::string bytes;  // strings: UTF-8 for wide ones
   std::string text;
   std::string name;  // of a struct's member, where known
+  // Of enumerations and flags: whose keys they have. It lives as long as the probe's prototype.
+  const proto::Type* keyed_by = nullptr;
   std::vector<Value> members;
 
   bool operator==(const Value&) const = default;
@@ -65,6 +73,10 @@ struct RenderOptions {
 // Appends the value as the man page's table says; control characters never come out raw.
 void append_text(std::string& out, const Value& value, const RenderOptions& options);
 std::string to_text(const Value& value, const RenderOptions& options = {});
+
+// What a key stands for where the value stands: as wide as it, and signed as it is. nullopt where the value
+// has no such key.
+std::optional<uint64_t> key_bits(const Value& value, std::string_view key);
 
 // "ENOENT (No such file or directory)"; "errno 4711" for an unknown one.
 std::string error_text(int number);

@@ -19,6 +19,7 @@ class SelectSink : public Sink {
   struct Options {
     uint64_t slower = 0;  // ns; a call that never returned counts with the time until that was known
     std::optional<Where> where;
+    bool syscalls = false;  // -S: what their probes know is known when they have been met, at the end
   };
   using Notice = std::function<void(const std::string&)>;
 

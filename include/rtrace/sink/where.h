@@ -2,6 +2,9 @@
 //
 //   arg1 ... argN, ret, dur, errno, name, tid, depth, and the names of the prototype's parameters
 //   buf.st_size          a member of a struct, where its name is known
+//   O_CREAT              a key of an enumeration or of flags that it is compared or combined with: a
+//   parameter
+//                        of that name goes first
 //   12 0x1f 0755 1.5     numbers; 5ms 1.5s 200us 800ns durations, which are nanoseconds; ENOENT its number
 //   "text" 'text'        compared with == and != alone; C's escapes
 //   a + b, a - b, a & b, a | b, -a      these bind closer than comparisons, unlike in C
@@ -53,7 +56,12 @@ class Where {
   // Whether it is true; not where it is neither true nor false.
   bool holds(const CallFacts& call) const;
   // The names that only a prototype can give a meaning, each once.
-  std::vector<std::string> parameters() const;
+  struct Name {
+    std::string text;
+    bool may_be_key = false;  // it nowhere has members
+    bool operator==(const Name&) const = default;
+  };
+  std::vector<Name> names() const;
 
   struct Tree;
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "records.h"
+#include "rtrace/decode/call_decoder.h"
 #include "rtrace/sink/text_sink.h"
 
 namespace rtrace::sink {
@@ -16,7 +17,7 @@ class SelectSinkTest : public ::testing::Test {
  protected:
   // Of what a text sink prints behind it.
   SelectSink make(uint64_t slower, const std::string& where = "") {
-    SelectSink::Options options{slower, std::nullopt};
+    SelectSink::Options options{slower, std::nullopt, false};
     if (!where.empty()) options.where = Where::parse(where);
     TextOptions text;
     text.align = 0;
@@ -106,6 +107,33 @@ TEST_F(SelectSinkTest, ANameThatNoProbeHasIsSaidOnce) {
   sink.take(thread(decode::Started{}));
   sink.take(thread(decode::Started{}));
   EXPECT_THAT(notices, ElementsAre(HasSubstr("'size'")));
+}
+
+TEST_F(SelectSinkTest, WhatSystemCallsKnowIsKnownAtTheEnd) {
+  SelectSink sink({0, Where::parse("size > 1 && path == 'x'"), true}, {},
+                  [this](const std::string& line) { notices.push_back(line); });
+  f.kind = decode::ProbeLabel::Kind::syscall;
+  f.parameters = {"path"};
+  sink.take(thread(decode::Started{}));
+  EXPECT_THAT(notices, IsEmpty());
+  sink.take(thread.enter(f, 1, {}));
+  sink.take(leave(f, 1, 5));
+  sink.end();
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("'size'"), HasSubstr("of 1 call none")));
+}
+
+TEST_F(SelectSinkTest, AKeyOfAProbesTypesIsKnown) {
+  auto prototype = std::make_shared<proto::Prototype>();
+  prototype->returns = proto::make_void();
+  const auto set = proto::make_flags(proto::make_integer(4, true), {{"O_CREAT", 0x40}});
+  prototype->params = {{"at", proto::make_pointer(proto::make_structure({{"mode", set}}))}};
+  const decode::CallDecoder decoder(prototype, {});
+  f.decoder = &decoder;
+  f.parameters = {"at"};
+  SelectSink sink = make(0, "at.mode & O_CREAT && at.mode & O_CREATE || O_CREAT.x");
+  sink.take(thread(decode::Loaded{"/bin/a", 0, true, {{&f, VirtAddr{1}, "breakpoint", ""}}}));
+  sink.take(thread(decode::Started{}));
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("'O_CREAT':"), HasSubstr("'O_CREATE', nor")));
 }
 
 TEST_F(SelectSinkTest, ThatNothingWasSelectedIsSaidAtTheEnd) {

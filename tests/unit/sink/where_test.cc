@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "rtrace/proto/type.h"
+
 namespace rtrace::sink {
 namespace {
 
@@ -243,9 +245,70 @@ TEST(WhereErrors, DepthAndLengthAreBounded) {
 }
 
 TEST(WhereNames, AreThoseThatOnlyAPrototypeHas) {
-  EXPECT_THAT(Where::parse("path ~ /x/ && buf.st_size > arg1 + ret && path == 'p' && errno == ENOENT && tid")
-                  .parameters(),
-              ElementsAre("path", "buf"));
+  EXPECT_THAT(
+      Where::parse("path ~ /x/ && buf.st_size > arg1 + ret && path == 'p' && errno == ENOENT && tid").names(),
+      ElementsAre(Where::Name{"path", true}, Where::Name{"buf", false}));
+}
+
+// f(mode = O_RDWR|O_APPEND, whence = SEEK_END, at = {kind = SEEK_CUR}, O_TRUNC = 7) = SEEK_SET
+class WhereKeysTest : public ::testing::Test {
+ protected:
+  WhereKeysTest() {
+    const auto integer = proto::make_integer(4, true);
+    open_ = proto::make_flags(
+        integer,
+        {{"O_RDWR", 2, 3}, {"O_CREAT", 0x40}, {"O_APPEND", 0x400}, {"O_TRUNC", 0x200}, {"TOP", 1LL << 31}});
+    seek_ =
+        proto::make_enumeration(integer, {{"SEEK_SET", 0}, {"SEEK_CUR", 1}, {"SEEK_END", 2}, {"NONE", -1}});
+    result_ = keyed(seek_, Value::Kind::enumeration, 0);
+    set(0x402, 2);
+    facts_.result = &result_;
+  }
+  void set(uint64_t mode, uint64_t whence) {
+    entry_ = {{"mode", "flags", keyed(open_, Value::Kind::flags, mode)},
+              {"whence", "enum", keyed(seek_, Value::Kind::enumeration, whence)},
+              {"at", "struct", structure_of({{"kind", keyed(seek_, Value::Kind::enumeration, 1)}})},
+              {"O_TRUNC", "int", value_of(Value::Kind::integer, 7)}};
+    facts_.at_entry = entry_;
+  }
+  static Value keyed(const proto::TypeRef& type, Value::Kind kind, uint64_t raw) {
+    Value value = value_of(kind, raw, true);
+    value.size = 4;
+    value.keyed_by = type.get();
+    return value;
+  }
+
+  proto::TypeRef open_, seek_;
+  std::vector<Argument> entry_;
+  Value result_;
+  CallFacts facts_;
+};
+
+TEST_F(WhereKeysTest, AreNumbersWhereTheirTypeStands) {
+  for (const char* text :
+       {"mode & O_APPEND", "!(mode & O_CREAT)", "(mode & O_CREAT) == 0", "mode == O_RDWR | O_APPEND",
+        "O_APPEND & arg1", "(mode & (O_APPEND|O_CREAT)) == O_APPEND", "mode != O_APPEND",
+        "whence == SEEK_END", "arg2 > SEEK_CUR", "SEEK_END == whence && mode & O_APPEND",
+        "at.kind == SEEK_CUR", "ret == SEEK_SET", "ret != SEEK_END", "whence - SEEK_CUR == 1"})
+    EXPECT_TRUE(Where::parse(text).holds(facts_)) << text;
+}
+
+TEST_F(WhereKeysTest, AreUnknownWhereItDoesNot) {
+  for (const char* text : {"mode & SEEK_END", "whence == O_CREAT", "mode & O_APPEND && SEEK_END",
+                           "tid == SEEK_SET", "whence == SEEK_END.x", "mode & NOSUCH"})
+    for (const std::string& either : {std::string(text), fmt::format("!({})", text)})
+      EXPECT_FALSE(Where::parse(either).holds(facts_)) << either;
+}
+
+TEST_F(WhereKeysTest, AParameterOfThatNameGoesFirst) {
+  EXPECT_TRUE(Where::parse("O_TRUNC == 7").holds(facts_));
+  EXPECT_FALSE(Where::parse("mode & O_TRUNC & 0x200").holds(facts_));
+}
+
+TEST_F(WhereKeysTest, AreAsWideAndAsSignedAsTheValue) {
+  set(~uint64_t{0x7fffffff}, ~uint64_t{0});
+  EXPECT_TRUE(Where::parse("mode == TOP").holds(facts_));
+  EXPECT_TRUE(Where::parse("whence == NONE").holds(facts_));
 }
 
 }  // namespace

@@ -7,50 +7,73 @@
 #include <utility>
 #include <vector>
 
+#include "regex_fault.h"
 #include "rtrace/base/error.h"
 
 namespace rtrace {
 namespace {
 
-bool in_class(std::string_view name, unsigned char c) {
+// nullptr where there is no class of that name.
+int (*class_called(std::string_view name))(int) {
   static constexpr std::pair<std::string_view, int (*)(int)> kClasses[] = {
       {"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank}, {"cntrl", iscntrl},
       {"digit", isdigit}, {"graph", isgraph}, {"lower", islower}, {"print", isprint},
       {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit}};
   for (const auto& [known, predicate] : kClasses)
-    if (known == name) return predicate(c) != 0;
-  return false;
+    if (known == name) return predicate;
+  return nullptr;
 }
 
-// One bracket expression, `at` behind its '['. Moves `at` behind the ']' and says whether `c` is in it;
-// leaves `at` alone and returns nullopt where no ']' closes it.
-std::optional<bool> match_bracket(std::string_view pattern, size_t& at, unsigned char c) {
+// What a bracket expression consists of: a class, or the characters from `low` to `high`. From `begin` on.
+struct BracketPart {
+  size_t begin = 0;
+  std::optional<std::string_view> class_name;
+  unsigned char low = 0, high = 0;
+};
+
+// Calls `take` with each part of a bracket expression, `at` behind its '['. Moves `at` behind the ']' and
+// says whether it is a complement; leaves `at` alone and returns nullopt where no ']' closes it.
+template <typename Take>
+std::optional<bool> read_bracket(std::string_view pattern, size_t& at, const Take& take) {
   size_t i = at;
-  bool complement = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
+  const bool complement = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
   if (complement) ++i;
-  bool found = false;
   for (bool first = true; i < pattern.size(); first = false) {
     if (pattern[i] == ']' && !first) {
       at = i + 1;
-      return found != complement;
+      return complement;
     }
+    BracketPart part{i, std::nullopt};
     if (pattern.substr(i, 2) == "[:") {
       if (auto close = pattern.find(":]", i + 2); close != std::string_view::npos) {
-        found |= in_class(pattern.substr(i + 2, close - i - 2), c);
+        part.class_name = pattern.substr(i + 2, close - i - 2);
         i = close + 2;
+        take(part);
         continue;
       }
     }
     if (pattern[i] == '\\' && i + 1 < pattern.size()) ++i;
-    auto low = static_cast<unsigned char>(pattern[i++]);
-    auto high = low;
+    part.low = part.high = static_cast<unsigned char>(pattern[i++]);
     if (i + 1 < pattern.size() && pattern[i] == '-' && pattern[i + 1] != ']') {
       i += pattern[i + 1] == '\\' && i + 2 < pattern.size() ? 2 : 1;
-      high = static_cast<unsigned char>(pattern[i++]);
+      part.high = static_cast<unsigned char>(pattern[i++]);
     }
-    found |= low <= c && c <= high;
+    take(part);
   }
   return std::nullopt;
+}
+
+// Whether `c` is in it; else as read_bracket().
+std::optional<bool> match_bracket(std::string_view pattern, size_t& at, unsigned char c) {
+  bool found = false;
+  const auto complement = read_bracket(pattern, at, [&](const BracketPart& part) {
+    if (!part.class_name) {
+      found |= part.low <= c && c <= part.high;
+    } else if (auto* predicate = class_called(*part.class_name)) {
+      found |= predicate(c) != 0;
+    }
+  });
+  return complement ? std::optional(found != *complement) : std::nullopt;
 }
 
 // One element of the pattern that is not '*', against one character. Moves `at` behind the element on a
@@ -173,15 +196,27 @@ bool glob_match(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
+void check_glob_bracket(std::string_view pattern, size_t at) {
+  ++at;
+  read_bracket(pattern, at, [](const BracketPart& part) {
+    if (part.class_name && class_called(*part.class_name) == nullptr)
+      throw PatternError(part.begin, fmt::format("there is no class [:{}:]", *part.class_name));
+    if (part.low > part.high)
+      throw PatternError(part.begin, fmt::format("the range {}-{} goes down", static_cast<char>(part.low),
+                                                 static_cast<char>(part.high)));
+  });
+}
+
 struct Pattern::Compiled {
   // Not wrapped in "^(...)$": that would make `a)(b` valid and give back-references other numbers.
   Compiled(const std::string& text, int flags) {
     constexpr size_t kMaxSize = 5000;
-    if (RegexSize(text, flags).count() > kMaxSize) throw Error::make("/{}/: Too many repetitions", text);
+    if (RegexSize(text, flags).count() > kMaxSize)
+      throw PatternError(0, fmt::format("/{}/: Too many repetitions", text));
     if (int code = regcomp(&regex, text.c_str(), flags)) {
       char why[128];
       regerror(code, &regex, why, sizeof why);
-      throw Error::make("/{}/: {}", text, why);
+      throw PatternError(regex_fault(text, flags, code), fmt::format("/{}/: {}", text, why));
     }
   }
   ~Compiled() { regfree(&regex); }
@@ -228,6 +263,25 @@ Pattern Pattern::regex(const std::string& text) {
   pattern.kind_ = Kind::regex;
   pattern.text_ = text;
   return pattern;
+}
+
+Pattern Pattern::slashed_regex(std::string_view text) {
+  std::string plain;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t begin = i;
+    if (text.substr(i, 2) == "\\/")
+      ++i;
+    else if (text[i] == '\\' && i + 1 < text.size())
+      plain += text[i++], places.push_back(begin);
+    plain += text[i];
+    places.push_back(begin);
+  }
+  try {
+    return regex(plain);
+  } catch (const PatternError& error) {
+    throw PatternError(error.position() < places.size() ? places[error.position()] : 0, error.what());
+  }
 }
 
 Pattern Pattern::basic_regex(const std::string& text) {

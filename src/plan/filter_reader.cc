@@ -163,10 +163,11 @@ size_t FilterReader::element(size_t at, std::string& glob) const {
     if (at + 1 == text_.size()) fail(at, "nothing follows the '\\'");
     end = at + 2;
   } else if (text_[at] == '[') {
-    end = bracket_end(text_, at);
-    if (end == kNone) fail(at, "unbalanced '['");
     // ABI tags of demangled names look like a bracket expression, and are none.
-    if (text_.substr(at).starts_with("[abi:")) glob += '\\';
+    const bool tag = text_.substr(at).starts_with("[abi:");
+    end = tag ? bracket_end(text_, at) : checked_bracket_end(text_, text_, at);
+    if (end == kNone) fail(at, "unbalanced '['");
+    if (tag) glob += '\\';
   }
   glob.append(text_.substr(at, end - at));
   return end;
@@ -199,15 +200,10 @@ size_t FilterReader::regex_end(size_t at, std::string_view followers) const {
 }
 
 Pattern FilterReader::regex(size_t begin, size_t end) const {
-  std::string expression;
-  for (size_t i = begin; i < end; ++i) {
-    if (text_.substr(i, 2) == "\\/") ++i;
-    expression += text_[i];
-  }
   try {
-    return Pattern::regex(expression);
-  } catch (const Error& error) {
-    fail(begin, error.what());
+    return Pattern::slashed_regex(text_.substr(begin, end - begin));
+  } catch (const PatternError& error) {
+    fail(begin + error.position(), error.what());
   }
 }
 

@@ -72,5 +72,8 @@ Pattern glob_pattern(const std::string& glob);
 
 // The place behind the ']' that closes the bracket expression at `at`, npos where nothing does.
 size_t bracket_end(std::string_view text, size_t at);
+// The same of a glob that is part of the text of a filter. Throws FilterError where it does not close or
+// can match nothing.
+size_t checked_bracket_end(std::string_view filter, std::string_view glob, size_t at);
 
 }  // namespace rtrace::plan

@@ -31,4 +31,16 @@ size_t bracket_end(std::string_view text, size_t at) {
   return std::string_view::npos;
 }
 
+size_t checked_bracket_end(std::string_view filter, std::string_view glob, size_t at) {
+  const auto begin = static_cast<size_t>(glob.data() - filter.data());
+  const size_t end = bracket_end(glob, at);
+  if (end == std::string_view::npos) throw FilterError(filter, begin + at, "unbalanced '['");
+  try {
+    check_glob_bracket(glob, at);
+  } catch (const PatternError& error) {
+    throw FilterError(filter, begin + error.position(), error.what());
+  }
+  return end;
+}
+
 }  // namespace rtrace::plan

@@ -3,8 +3,6 @@
 namespace rtrace::plan {
 namespace {
 
-constexpr size_t kNowhere = std::string_view::npos;
-
 class LtraceReader {
  public:
   explicit LtraceReader(std::string_view text) : text_(text) {}
@@ -57,9 +55,7 @@ class LtraceReader {
       if (glob[i] == '\\') {
         ++i;
       } else if (glob[i] == '[') {
-        size_t close = bracket_end(glob, i);
-        if (close == kNowhere) throw FilterError(text_, begin + i, "unbalanced '['");
-        i = close - 1;
+        i = checked_bracket_end(text_, glob, i) - 1;
       }
     }
     return glob_pattern(std::string(glob));
@@ -68,8 +64,8 @@ class LtraceReader {
   Pattern regex(size_t begin, size_t end) const {
     try {
       return Pattern::basic_regex(std::string(text_.substr(begin, end - begin)));
-    } catch (const Error& error) {
-      throw FilterError(text_, begin, error.what());
+    } catch (const PatternError& error) {
+      throw FilterError(text_, begin + error.position(), error.what());
     }
   }
 

@@ -10,9 +10,8 @@ constexpr std::string_view kTo = "..";
 
 // A glob without anything special is a name.
 Pattern pattern_of(std::string_view whole, std::string_view part) {
-  for (size_t at = part.find('['); at != std::string_view::npos; at = part.find('[', at + 1))
-    if (bracket_end(part, at) == std::string_view::npos)
-      throw FilterError(whole, static_cast<size_t>(part.data() - whole.data()) + at, "unbalanced '['");
+  for (size_t at = part.find('['); at != std::string_view::npos; at = part.find('[', at))
+    at = checked_bracket_end(whole, part, at);
   return glob_pattern(std::string(part));
 }
 

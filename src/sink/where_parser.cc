@@ -312,21 +312,15 @@ class Parser {
   Pattern regex() {
     skip_blanks();
     if (peek() != '/') fail(at_, "a /regex/ is expected");
-    const size_t begin = at_++;
-    std::string source;
+    const size_t slash = at_++, begin = at_;
     while (peek() != '/' || at_ == text_.size()) {
-      if (at_ >= text_.size()) fail(begin, "the regex does not end");
-      if (text_.substr(at_).starts_with("\\/"))
-        ++at_;
-      else if (peek() == '\\' && at_ + 1 < text_.size())
-        source += text_[at_++];
-      source += text_[at_++];
+      if (at_ >= text_.size()) fail(slash, "the regex does not end");
+      at_ += peek() == '\\' && at_ + 1 < text_.size() ? 2 : 1;
     }
-    ++at_;
     try {
-      return Pattern::regex(source);
-    } catch (const Error& error) {
-      fail(begin, error.what());
+      return Pattern::slashed_regex(text_.substr(begin, at_++ - begin));
+    } catch (const PatternError& error) {
+      fail(begin + error.position(), error.what());
     }
   }
 

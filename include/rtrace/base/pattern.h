@@ -6,12 +6,27 @@
 #include <string>
 #include <string_view>
 
+#include "rtrace/base/error.h"
+
 namespace rtrace {
+
+class PatternError : public Error {
+ public:
+  PatternError(size_t position, const std::string& message) : Error(message), position_(position) {}
+  size_t position() const { return position_; }  // in the pattern's text
+
+ private:
+  size_t position_;
+};
 
 // `*`, `?`, `[...]` with `!` or `^` complement, ranges and POSIX classes; `\` takes the next character as
 // itself. A `[` without its `]` is itself. fnmatch(3) without FNM_PATHNAME, but with no length limit and no
 // locale.
 bool glob_match(std::string_view pattern, std::string_view text);
+
+// The bracket expression at `at` is one that ends. Throws PatternError where it holds a range that goes down
+// or a class that there is not, which would match nothing.
+void check_glob_bracket(std::string_view pattern, size_t at);
 
 // Matches the whole of a name, as all patterns of rtrace do.
 class Pattern {
@@ -19,10 +34,12 @@ class Pattern {
   static Pattern any();
   static Pattern literal(std::string text);
   static Pattern glob(std::string text);
-  // regcomp(3) with REG_EXTENDED, anchored at both ends; `basic` takes POSIX basic syntax. Throws Error with
-  // regcomp's words.
+  // regcomp(3) with REG_EXTENDED, anchored at both ends; `basic` takes POSIX basic syntax. Throws
+  // PatternError with regcomp's words.
   static Pattern regex(const std::string& text);
   static Pattern basic_regex(const std::string& text);
+  // As it stands between slashes: `\/` in it is a slash.
+  static Pattern slashed_regex(std::string_view text);
 
   bool matches(std::string_view text) const;
   // Whether any part of the text matches; only a regex can match less than the whole. A NUL stands behind the

@@ -152,6 +152,62 @@ TEST(Regex, ABadOneIsAnErrorThatQuotesIt) {
   }
 }
 
+TEST(Regex, AnErrorStandsWhereTheMistakeIs) {
+  const struct {
+    const char* text;
+    size_t position;
+  } rows[] = {{"a(b", 1},           {"(a)(b(c)", 3},  {"[(]x(", 4},           {"ab[c", 2},
+              {"[a]x[^]", 4},       {"[]a][", 4},     {"x[[:alpha:]", 1},     {"[\\]x[", 4},
+              {"a{2", 1},           {"a{2}b{x}", 5},  {"a{2,1}", 1},          {"ab*c|*d", 5},
+              {"(*a)", 1},          {"+a", 0},        {"(a)b\\2", 4},         {"ab\\", 2},
+              {"x[ab0-9z-a]", 9},   {"[[:foo:]]", 1}, {"a[b[:alphax:]c]", 3}, {"[[.foo.]]", 1},
+              {"x[a-[:alpha:]]", 4}};
+  for (const auto& row : rows) {
+    try {
+      Pattern::regex(row.text);
+      ADD_FAILURE() << row.text << " was taken";
+    } catch (const PatternError& error) {
+      EXPECT_EQ(error.position(), row.position) << row.text << ": " << error.what();
+    }
+  }
+}
+
+TEST(Regex, BetweenSlashesASlashIsEscaped) {
+  EXPECT_TRUE(Pattern::slashed_regex("a\\/b").matches("a/b"));
+  EXPECT_TRUE(Pattern::slashed_regex("a\\.b").matches("a.b"));
+  EXPECT_FALSE(Pattern::slashed_regex("a\\.b").matches("axb"));
+  EXPECT_TRUE(Pattern::slashed_regex("a\\\\").matches("a\\"));
+  try {
+    Pattern::slashed_regex("\\/x\\/(");
+    ADD_FAILURE();
+  } catch (const PatternError& error) {
+    EXPECT_EQ(error.position(), 5u);
+  }
+}
+
+TEST(Glob, ABracketThatCanMatchNothingIsAMistake) {
+  const struct {
+    const char* text;
+    size_t position;
+    const char* message;
+  } rows[] = {{"[z-a]", 1, "the range z-a goes down"},
+              {"[!b-c9-0]", 5, "the range 9-0 goes down"},
+              {"[[:foo:]]", 1, "there is no class [:foo:]"},
+              {"[a[:Alpha:]]", 2, "there is no class [:Alpha:]"},
+              {"[a-[:alpha:]]", 1, "the range a-[ goes down"}};
+  for (const auto& row : rows) {
+    try {
+      check_glob_bracket(row.text, 0);
+      ADD_FAILURE() << row.text << " was taken";
+    } catch (const PatternError& error) {
+      EXPECT_EQ(error.position(), row.position) << row.text;
+      EXPECT_STREQ(error.what(), row.message);
+    }
+  }
+  for (const char* good : {"[a-z]", "[a-a]", "[[:alpha:]]", "[]-a]", "[a-]", "[!-a]", "[a\\-\\z]"})
+    EXPECT_NO_THROW(check_glob_bracket(good, 0)) << good;
+}
+
 TEST(Pattern, OnlyPlainTextHasALiteralName) {
   EXPECT_EQ(Pattern::literal("a*b").literal_name(), "a*b");
   EXPECT_EQ(Pattern::glob("malloc").literal_name(), "malloc");

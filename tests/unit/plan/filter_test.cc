@@ -228,8 +228,9 @@ INSTANTIATE_TEST_SUITE_P(
                     BadRow{"a+-b", 1, "nothing follows the '+'"}, BadRow{"-", 0, "nothing follows the '-'"},
                     BadRow{"!", 0, "nothing follows the '!'"}, BadRow{"a++b", 1, "nothing follows the '+'"},
                     BadRow{"a@b@c", 3, "a second '@'"}, BadRow{"/a@b/@c", 5, "a second '@'"},
-                    BadRow{"/abc", 0, "no '/' ends"}, BadRow{"/a(/", 1, "Unmatched ("},
-                    BadRow{"x+/a[/@b", 3, "/a[/"}, BadRow{"'abc", 0, "not closed"},
+                    BadRow{"/abc", 0, "no '/' ends"}, BadRow{"/a(/", 2, "Unmatched ("},
+                    BadRow{"x+/a[/@b", 4, "/a[/"}, BadRow{"x+y[z-a]", 4, "goes down"},
+                    BadRow{"m@lib[[:foo:]]", 6, "no class"}, BadRow{"'abc", 0, "not closed"},
                     BadRow{"'abc'd", 5, "closing quote"}, BadRow{"f@\"\"", 2, "between the quotes"},
                     BadRow{"foo\\", 3, "nothing follows the '\\'"},
                     BadRow{"sdt:ruby:gc__mark__begin", 0, "-x takes SDT probes"}));

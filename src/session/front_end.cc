@@ -25,6 +25,7 @@
 #include "rtrace/mech/heal.h"
 #include "rtrace/mech/repair.h"
 #include "rtrace/sink/json_summary.h"
+#include "rtrace/sink/select_sink.h"
 #include "rtrace/sink/summary_table.h"
 #include "terminal.h"
 
@@ -245,7 +246,8 @@ std::string FrontEnd::tables() const {
     const size_t width = terminal_width_of(options_.output).value_or(std::numeric_limits<unsigned>::max());
     text = sink::render_summary(table, options_.sort, share, width);
   }
-  return text + sink::render_histograms(table, options_.histograms, terminal_width());
+  const std::string selecting = sink::selecting_options(options_.slower > 0, !options_.where.empty());
+  return text + sink::render_histograms(table, options_.histograms, terminal_width(), selecting);
 }
 
 // False where a reader takes nothing any more: what is left is given up, for somebody asked us to end.

@@ -60,13 +60,31 @@ void set_sort(Draft& draft, std::string_view option, const std::string& value) {
   draft.options.sort = static_cast<sink::SortKey>(found - keys.begin());
 }
 
-void add_histogram(Draft& draft, std::string_view option, const std::string& value) {
+// C++ names hold commas too, in brackets. What does not close holds no list.
+std::vector<std::string> listed_names(const std::string& value) {
+  std::vector<std::string> names(1);
+  int depth = 0;
+  for (char c : value) {
+    if (c == '(' || c == '<') ++depth;
+    if (c == ')' || c == '>') --depth;
+    if (c == ',' && depth == 0 && !names.back().ends_with("operator"))
+      names.emplace_back();
+    else
+      names.back() += c;
+  }
+  return depth == 0 ? names : std::vector{value};
+}
+
+void add_histograms(Draft& draft, std::string_view option, const std::string& value) {
   auto& names = draft.options.histograms;
-  if (value.empty()) throw UsageError(fmt::format("{}=: the name of a function is expected", option));
-  if (std::find(names.begin(), names.end(), value) != names.end()) return;
-  if (names.size() == sink::kMaxHistograms)
-    throw UsageError(fmt::format("{}={}: at most {} of them", option, value, sink::kMaxHistograms));
-  names.push_back(value);
+  for (const std::string& name : listed_names(value)) {
+    if (name.empty())
+      throw UsageError(fmt::format("{}={}: the name of a function is expected", option, value));
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (names.size() == sink::kMaxHistograms)
+      throw UsageError(fmt::format("{}={}: at most {} of them", option, value, sink::kMaxHistograms));
+    names.push_back(name);
+  }
 }
 
 void set_slower(Draft& draft, std::string_view option, const std::string& value) {
@@ -177,7 +195,8 @@ const std::vector<Row>& option_rows() {
        SET((d.options.summary = true, d.options.call_lines = false))},
       {{0, "summary", "", kOutput, "the table, and the call lines too"}, SET(d.options.summary = true)},
       {{0, "sort", "KEY", kOutput, "order of the table: time self calls max p99 name"}, set_sort},
-      {{0, "hist", "NAME", kOutput, "a histogram of that function's durations at the end"}, add_histogram},
+      {{0, "hist", "NAME,...", kOutput, "histograms of these functions' durations at the end"},
+       add_histograms},
       {{0, "raw-times", "", kOutput, "durations with rtrace's own share, which is shown"},
        SET(d.options.raw_times = true)},
       {{'o', "output", "FILE", kOutput, "write there, not stderr; '-': stdout, '|cmd': a pipe"},

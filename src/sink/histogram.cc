@@ -83,14 +83,15 @@ std::vector<HistogramRow> histogram_rows(const agent::Buckets& buckets) {
 }
 
 std::string render_histograms(const SummaryTable& table, const std::vector<std::string>& names,
-                              unsigned width) {
+                              unsigned width, std::string_view selecting) {
+  const std::string let_through = selecting.empty() ? "" : fmt::format(" that {} let through", selecting);
   std::string out;
   const auto lines = summary_lines(table);
   for (size_t i = 0; i < names.size() && i < kMaxHistograms; ++i) {
     const uint64_t bit = uint64_t{1} << i;
     const bool found = std::any_of(lines.begin(), lines.end(),
                                    [&](const SummaryLine& line) { return (line.wanted & bit) != 0; });
-    if (!found) fmt::format_to(std::back_inserter(out), "\n{}: no call was seen\n", names[i]);
+    if (!found) fmt::format_to(std::back_inserter(out), "\n{}: no call was seen{}\n", names[i], let_through);
     for (const SummaryLine& line : lines)
       if ((line.wanted & bit) != 0) append_histogram(out, line, width);
   }

@@ -149,6 +149,10 @@ void SelectSink::Impl::tell_unknown() {
                     name.text, name.may_be_key ? ", nor one of an enum or of flags with that name" : ""));
 }
 
+std::string selecting_options(bool slower, bool where) {
+  return slower && where ? "--slower and --where" : slower ? "--slower" : where ? "--where" : "";
+}
+
 SelectSink::SelectSink(Options options, std::vector<std::unique_ptr<Sink>> next, Notice notice)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(next), std::move(notice))) {}
 SelectSink::~SelectSink() = default;
@@ -173,8 +177,9 @@ void SelectSink::end() {
   for (auto& sink : impl_->next) sink->end();
   impl_->tell_unknown();
   if (impl_->seen > 0 && impl_->selected == 0)
-    impl_->notice(fmt::format("of {} call{} none was what --slower and --where ask for", impl_->seen,
-                              impl_->seen == 1 ? "" : "s"));
+    impl_->notice(
+        fmt::format("of {} call{} none was let through by {}", impl_->seen, impl_->seen == 1 ? "" : "s",
+                    selecting_options(impl_->options.slower > 0, impl_->options.where.has_value())));
 }
 
 }  // namespace rtrace::sink

@@ -14,6 +14,9 @@
 
 namespace rtrace::sink {
 
+// "--slower and --where", of those that are given; empty: neither.
+std::string selecting_options(bool slower, bool where);
+
 class SelectSink : public Sink {
  public:
   struct Options {

@@ -40,8 +40,9 @@ std::string render_summary(const SummaryTable& table, SortKey sort, ShareShown s
 // calls, but not in usecs/call.
 std::string render_ltrace_summary(const SummaryTable& table);
 
-// The histograms of these names, which are those that the sink was given, `width` columns wide.
+// The histograms of these names, which are those that the sink was given, `width` columns wide. `selecting`:
+// the options that kept calls from it, empty: none.
 std::string render_histograms(const SummaryTable& table, const std::vector<std::string>& names,
-                              unsigned width);
+                              unsigned width, std::string_view selecting = {});
 
 }  // namespace rtrace::sink

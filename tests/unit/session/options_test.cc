@@ -69,7 +69,7 @@ std::string canonical(const Options& options) {
   all.add("descriptors", options.descriptors, false);
   all.add("call_lines", options.call_lines, true);
   all.add("sort", sink::sort_keys()[static_cast<size_t>(options.sort)], std::string("time"));
-  all.add("hist", fmt::format("{}", fmt::join(options.histograms, ",")), std::string());
+  all.add("hist", fmt::format("{}", fmt::join(options.histograms, "|")), std::string());
   all.add("raw_times", options.raw_times, options.ltrace_compat);
   all.add("json", options.json, false);
   all.add("slower", options.slower, uint64_t{0});
@@ -159,7 +159,8 @@ const std::vector<Row>& rows() {
       {"--sort=p99 cmd", "sort=p99"},
       {"--sort=max cmd", "sort=max"},
       {"--sort=time cmd", ""},
-      {"--hist=f --hist g --hist=f cmd", "hist=f,g"},
+      {"--hist=f --hist g --hist=f cmd", "hist=f|g"},
+      {"--hist=f,g(int,char),h<a,b>,f --hist operator,,i cmd", "hist=f|g(int,char)|h<a,b>|operator,|i"},
       {"--raw-times -T cmd", "duration=true raw_times=true"},
       {"--json cmd", "json=true"},
       {"--slower=5ms cmd", "slower=5000000"},
@@ -311,6 +312,7 @@ TEST(Options, MistakesAreNamedWithAHint) {
        "--sort=calsl: one of time, self, calls, max, p99, name is expected; did you mean calls?"},
       {"--sort cmd", "one of time, self, calls, max, p99, name is expected"},
       {"--hist= cmd", "--hist=: the name of a function is expected"},
+      {"--hist=f,,g cmd", "--hist=f,,g: the name of a function is expected"},
       {"--qqqqqqqqqq cmd", "unknown option '--qqqqqqqqqq'"},
       {"--=3 cmd", "unknown option '--'"},
       {"-Z cmd", "unknown option '-Z'; see rtrace --help"},

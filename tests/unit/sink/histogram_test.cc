@@ -34,6 +34,11 @@ TEST_F(HistogramTest, IsDrawnInRowsOf125WithBarsToTheTerminalsWidth) {
             "never: no call was seen\n");
 }
 
+TEST_F(HistogramTest, CallsThatWereKeptFromItAreNoneThatWereNotSeen) {
+  EXPECT_THAT(render_histograms(table, {"f"}, 60, "--slower"),
+              HasSubstr("f: no call was seen that --slower let through\n"));
+}
+
 TEST_F(HistogramTest, NoLineIsWiderThanTheTerminal) {
   const auto slow = call_site("slow");
   for (uint64_t i = 1; i < 2000; ++i) calls(slow, 1, i * i * i);

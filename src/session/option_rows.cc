@@ -214,7 +214,7 @@ const std::vector<Row>& option_rows() {
        SET(d.options.frames = static_cast<unsigned>(number(o, v, unwind::kMostFrames)))},
       {{0, "max-line", "N", kOutput, "longest rendering of one call (default 4096)"},
        SET(d.options.text.render.max_line = number(o, v, 100'000'000))},
-      {{'r', "relative", "", kOutput, "time since the line before"}, SET(d.relative = true)},
+      {{'r', "relative", "", kOutput, "time since the line before"}, SET(d.options.text.relative = true)},
       {{0, "struct-names", "", kOutput, "structs with the names of their members"},
        SET(d.options.text.render.struct_names = true)},
       {{'t', "", "", kOutput, "clock time; -tt microseconds, -ttt since the epoch"}, SET(++d.clock)},

@@ -16,7 +16,6 @@ struct Draft {
   Options options;
   std::vector<std::pair<plan::Request::Kind, std::string>> filters;
   unsigned clock = 0;  // how many -t
-  bool relative = false;
   std::string time_name;
   ColorChoice color = ColorChoice::automatic;
   bool utf8 = false;

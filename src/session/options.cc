@@ -115,7 +115,6 @@ void settle_requests(Draft& draft) {
 void settle_time(Draft& draft) {
   using sink::TimeStyle;
   TimeStyle& style = draft.options.text.time;
-  if (draft.relative) style = TimeStyle::relative;
   if (draft.clock == 1) style = TimeStyle::clock;
   if (draft.clock == 2) style = TimeStyle::clock_us;
   if (draft.clock > 2) style = TimeStyle::epoch_us;

@@ -13,12 +13,10 @@ constexpr uint64_t kBillion = 1'000'000'000;
 }
 
 void Stamper::append(std::string& out, event::Timestamp now) {
+  if (relative_ == Relative::first) append_relative(out, now.monotonic);
   switch (style_) {
     case TimeStyle::none:
       return;
-    case TimeStyle::relative:
-      append_relative(out, now.monotonic);
-      break;
     case TimeStyle::clock:
       append_clock(out, now.realtime / kBillion);
       break;
@@ -44,6 +42,7 @@ void Stamper::append(std::string& out, event::Timestamp now) {
 void Stamper::append_relative(std::string& out, uint64_t monotonic) {
   uint64_t since = previous_.value_or(monotonic);
   append_seconds(out, monotonic - std::min(since, monotonic), 3);
+  out += ' ';
   previous_ = std::max(since, monotonic);
 }
 

@@ -13,14 +13,16 @@ namespace rtrace::sink {
 
 class Stamper {
  public:
-  explicit Stamper(TimeStyle style) : style_(style) {}
-  // With the blank behind it; nothing for TimeStyle::none.
+  enum class Relative : uint8_t { no, first };
+  Stamper(Relative relative, TimeStyle style) : relative_(relative), style_(style) {}
+  // Each time with a blank behind it; nothing for TimeStyle::none.
   void append(std::string& out, event::Timestamp now);
 
  private:
   void append_relative(std::string& out, uint64_t monotonic);
   void append_clock(std::string& out, uint64_t second);
 
+  Relative relative_;
   TimeStyle style_;
   std::optional<uint64_t> previous_;      // monotonic
   std::optional<uint64_t> clock_second_;  // of clock_

@@ -43,7 +43,10 @@ struct TextSink::Impl {
     size_t column = 0;
   };
 
-  Impl(Output& where, TextOptions what) : output(where), options(what), stamper(what.time) {}
+  Impl(Output& where, TextOptions what)
+      : output(where),
+        options(what),
+        stamper(what.relative ? Stamper::Relative::first : Stamper::Relative::no, what.time) {}
 
   void operator()(const decode::CallEntered& call);
   void operator()(const decode::CallReturned& call);

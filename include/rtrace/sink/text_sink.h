@@ -15,7 +15,7 @@
 
 namespace rtrace::sink {
 
-enum class TimeStyle : uint8_t { none, relative, clock, clock_us, epoch_us, epoch_ns };
+enum class TimeStyle : uint8_t { none, clock, clock_us, epoch_us, epoch_ns };
 
 // What says which task a line is of.
 enum class PidPrefix : uint8_t {
@@ -27,6 +27,7 @@ enum class PidPrefix : uint8_t {
 
 struct TextOptions {
   unsigned align = 50;  // -a: `= ` begins at column align-1 (0-based: the blank before it is column align-2)
+  bool relative = false;  // -r: since the line before, in front of the time
   TimeStyle time = TimeStyle::none;
   bool return_address = false;  // -i; of calls only, other lines have none
   unsigned indent = 0;          // -n

@@ -54,6 +54,7 @@ std::string canonical(const Options& options) {
   all.add("string", options.limits.string, size_t{32});
   all.add("array", options.limits.array, size_t{4});
   all.add("align", options.text.align, usual.text.align);
+  all.add("relative", options.text.relative, false);
   all.add("time", static_cast<int>(options.text.time), 0);
   all.add("indent", options.text.indent, 0u);
   all.add("return_address", options.text.return_address, false);
@@ -94,8 +95,7 @@ std::string canonical(const Options& options) {
   return all.text();
 }
 
-constexpr int kRelative = static_cast<int>(sink::TimeStyle::relative),
-              kClock = static_cast<int>(sink::TimeStyle::clock),
+constexpr int kClock = static_cast<int>(sink::TimeStyle::clock),
               kClockUs = static_cast<int>(sink::TimeStyle::clock_us),
               kEpochUs = static_cast<int>(sink::TimeStyle::epoch_us),
               kEpochNs = static_cast<int>(sink::TimeStyle::epoch_ns);
@@ -192,8 +192,9 @@ const std::vector<Row>& rows() {
       {"--return-address cmd", "return_address=true"},
       {"-n 2 cmd", "indent=2"},
       {"--indent=010 cmd", "indent=8"},
-      {"-r cmd", time(kRelative)},
-      {"--relative cmd", time(kRelative)},
+      {"-r cmd", "relative=true"},
+      {"--relative cmd", "relative=true"},
+      {"-ttr cmd", fmt::format("relative=true time={}", kClockUs)},
       {"-t cmd", time(kClock)},
       {"-tt cmd", time(kClockUs)},
       {"-t -tt cmd", time(kEpochUs)},

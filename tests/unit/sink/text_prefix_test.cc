@@ -49,7 +49,6 @@ struct TimeCase {
 TEST_F(TextPrefixTest, TimesStandInFrontOfEveryLine) {
   const std::vector<TimeCase> rows = {
       {TimeStyle::none, "", "", ""},
-      {TimeStyle::relative, "  0.000000 ", "  0.001000 ", "  0.001000 "},
       {TimeStyle::clock, "22:13:20 ", "22:13:20 ", "22:13:20 "},
       {TimeStyle::clock_us, "22:13:20.123456 ", "22:13:20.124456 ", "22:13:20.125456 "},
       {TimeStyle::epoch_us, "1700000000.123456 ", "1700000000.124456 ", "1700000000.125456 "},
@@ -82,7 +81,7 @@ TEST_F(TextPrefixTest, TheClockMovesOnWithTheSecondsAndIsLocal) {
 
 TEST_F(TextPrefixTest, RelativeTimeNeverRunsBackwardsAndIsOfPrintedLines) {
   TextOptions options;
-  options.time = TimeStyle::relative;
+  options.relative = true;
   auto early = a(decode::Exited{0});
   Thread::clock = 123'456'000'000;
   auto late = a(decode::Exited{1});
@@ -97,12 +96,21 @@ TEST_F(TextPrefixTest, RelativeTimeNeverRunsBackwardsAndIsOfPrintedLines) {
             "123.456000 +++ exited (status 1) +++\n");
 }
 
+TEST_F(TextPrefixTest, RelativeTimeStandsInFrontOfTheClock) {
+  TextOptions options;
+  options.relative = true;
+  options.time = TimeStyle::clock;
+  EXPECT_EQ(print({a(decode::Exited{0}), a(decode::Exited{1})}, options),
+            "  0.000000 22:13:20 +++ exited (status 0) +++\n"
+            "  0.001000 22:13:20 +++ exited (status 1) +++\n");
+}
+
 TEST_F(TextPrefixTest, AllPrefixesTogetherComeInOrder) {
   TextOptions options;
   options.pid = PidPrefix::always;
   options.return_address = options.duration = true;
   options.indent = 2;
-  options.time = TimeStyle::relative;
+  options.relative = true;
   options.align = 60;
   EXPECT_EQ(print({a.enter(f, 1, {number(1)}, 2), a.leave(f, 1, number(9).value, 2)}, options),
             "[pid 100]   0.000000 [0x401001]     f(1)                   = 9 <0.001234>\n");

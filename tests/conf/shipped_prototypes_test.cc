@@ -192,5 +192,23 @@ TEST(ShippedPrototypes, TheCLibraryIsDescribed) {
   EXPECT_GE(parse(kConf / "libm.so.conf", diagnostics)->functions.size(), 700U);
 }
 
+// One name serves --where and readers of JSON for both. These take other arguments than the library's
+// functions.
+TEST(ShippedPrototypes, SystemCallsNameTheirParametersAsTheLibraryDoes) {
+  const std::set<std::string> others = {"clone", "preadv2", "pwritev2", "signalfd"};
+  Diagnostics diagnostics;
+  const auto library = parse(kConf / "libc.so.conf", diagnostics);
+  const auto calls = parse(kConf / "SYS.conf", diagnostics);
+  size_t compared = 0;
+  for (const auto& [name, call] : calls->functions) {
+    const auto function = library->functions.find(name);
+    if (function == library->functions.end() || others.contains(name)) continue;
+    const auto& named = function->second->params;
+    for (size_t i = 0; i < std::min(call->params.size(), named.size()); ++i, ++compared)
+      EXPECT_EQ(call->params[i].name, named[i].name) << name << ", parameter " << i + 1;
+  }
+  EXPECT_GE(compared, 400U);
+}
+
 }  // namespace
 }  // namespace rtrace::proto

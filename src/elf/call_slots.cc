@@ -23,15 +23,15 @@ bool callable(const Elf64_Sym& symbol, const Image& image) {
 }
 
 std::vector<CallSlot> slots_of(const Image& image, const DynamicSymbols& symbols,
-                               const Relocations& relocations) {
+                               const Relocations& relocations, std::span<const uint64_t> wanted) {
   std::vector<CallSlot> slots;
-  relocations.for_each_named([&](const Elf64_Rela& relocation) {
-    auto type = ELF64_R_TYPE(relocation.r_info);
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) return;
-    uint64_t index = ELF64_R_SYM(relocation.r_info);
+  for (const Elf64_Rela& relocation : relocations.of_slots()) {
+    const uint64_t index = ELF64_R_SYM(relocation.r_info);
+    if (!wanted.empty() && std::ranges::find(wanted, index) == wanted.end()) continue;
+    const auto type = ELF64_R_TYPE(relocation.r_info);
     auto symbol = symbols.symbol(index);
-    if (!symbol || index == STN_UNDEF || symbols.name(*symbol).empty()) return;
-    if (type == R_X86_64_GLOB_DAT && !callable(*symbol, image)) return;
+    if (!symbol || index == STN_UNDEF || symbols.name(*symbol).empty()) continue;
+    if (type == R_X86_64_GLOB_DAT && !callable(*symbol, image)) continue;
     slots.push_back({.name = symbols.name(*symbol),
                      .version = symbols.version_of(index).name,
                      .slot = {relocation.r_offset},
@@ -39,7 +39,7 @@ std::vector<CallSlot> slots_of(const Image& image, const DynamicSymbols& symbols
                                                               : CallSlot::Relocation::glob_dat,
                      .stub = {},
                      .tail_jumps = {}});
-  });
+  }
   std::stable_sort(slots.begin(), slots.end(),
                    [](const CallSlot& a, const CallSlot& b) { return a.slot < b.slot; });
   // The dynamic linker applies relocations in order: of two for one slot the last one holds.
@@ -97,16 +97,21 @@ bool stands_in_a_plt(const CodeBytes& code, const StubCandidates& stubs, ElfAddr
 
 }  // namespace
 
+bool has_plt_sections(const Image& image) {
+  return std::ranges::any_of(image.sections(), is_plt);
+}
+
 bool may_be_called_directly(const CallSlot& slot) {
   return !slot.stub || slot.relocation == CallSlot::Relocation::glob_dat;
 }
 
-CallSlots::CallSlots(const Image& image, const DynamicSymbols& symbols, const Relocations& relocations)
-    : image_(image), slots_(slots_of(image, symbols, relocations)) {
+CallSlots::CallSlots(const Image& image, const DynamicSymbols& symbols, const Relocations& relocations,
+                     std::span<const uint64_t> wanted)
+    : image_(image), slots_(slots_of(image, symbols, relocations, wanted)) {
   for (const CallSlot& slot : slots_) addresses_.push_back(slot.slot);
   if (slots_.empty()) {
     scanned_ = true;
-  } else if (std::ranges::none_of(image.sections(), is_plt)) {
+  } else if (!has_plt_sections(image)) {
     // No section headers, or none that tell; -fno-plt without any PLT is read the same way.
     resolve_by_segments();
     scanned_ = true;
@@ -180,21 +185,30 @@ std::vector<IrelativeSlot> read_irelative_slots(const Relocations& relocations) 
 }
 
 std::vector<ElfFile::Import> read_imports(const DynamicSymbols& symbols, const Relocations& relocations) {
-  uint64_t used = 0;
-  relocations.for_each_named([&](const Elf64_Rela& relocation) {
-    used = std::max<uint64_t>(used, ELF64_R_SYM(relocation.r_info) + 1);
+  const uint64_t end = symbols.undefined_end([&] {
+    uint64_t used = 0;
+    relocations.for_each_named([&](const Elf64_Rela& relocation) {
+      used = std::max<uint64_t>(used, ELF64_R_SYM(relocation.r_info) + 1);
+    });
+    return used;
   });
   std::vector<ElfFile::Import> imports;
-  std::set<std::string_view> seen;
-  uint64_t count = symbols.count(used);
-  for (uint64_t i = 1; i < count; ++i) {
+  std::vector<uint32_t> places;  // of their names
+  for (uint64_t i = 1; i < end; ++i) {
     auto symbol = symbols.symbol(i);
     if (!symbol || symbol->st_shndx != SHN_UNDEF) continue;
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
     if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
     std::string_view name = symbols.name(*symbol);
-    if (!name.empty() && seen.insert(name).second) imports.push_back({name, symbols.version_of(i).file});
+    if (name.empty()) continue;
+    imports.push_back({name, symbols.version_of(i).file});
+    places.push_back(symbol->st_name);
   }
+  // Several versions of one function are rare, and linkers write each name once.
+  std::ranges::sort(places);
+  if (std::ranges::adjacent_find(places) == places.end()) return imports;
+  std::set<std::string_view> seen;
+  std::erase_if(imports, [&](const ElfFile::Import& import) { return !seen.insert(import.name).second; });
   return imports;
 }
 

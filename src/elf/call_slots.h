@@ -1,6 +1,7 @@
 // From relocations to CallSlots: names, stubs, direct references.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "dynamic.h"
@@ -14,7 +15,9 @@ namespace rtrace::elf {
 // done only when it can matter.
 class CallSlots {
  public:
-  CallSlots(const Image& image, const DynamicSymbols& symbols, const Relocations& relocations);
+  // Of the symbols with these indexes only; none: of all. Without PLT sections stubs are known by each other.
+  CallSlots(const Image& image, const DynamicSymbols& symbols, const Relocations& relocations,
+            std::span<const uint64_t> wanted = {});
   // Without direct references as long as nobody has called with_references().
   const std::vector<CallSlot>& slots() const { return slots_; }
   const std::vector<CallSlot>& with_references();
@@ -28,6 +31,7 @@ class CallSlots {
   std::vector<ElfAddr> addresses_;  // of the slots
   bool scanned_ = false;
 };
+bool has_plt_sections(const Image& image);
 // Whether it may be called by other means than its stub: the linker gives a function that is used in both
 // ways one GLOB_DAT slot.
 bool may_be_called_directly(const CallSlot& slot);

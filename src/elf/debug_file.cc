@@ -67,8 +67,13 @@ uint32_t debug_link_crc(std::span<const std::byte> bytes) {
 
 std::string debug_path_of_build_id(std::span<const std::byte> build_id, std::string_view debug_root) {
   if (build_id.size() < 2) return {};
-  std::string path = fmt::format("{}/.build-id/{:02x}/", debug_root, static_cast<unsigned>(build_id[0]));
-  for (std::byte byte : build_id.subspan(1)) path += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string path = fmt::format("{}/.build-id/", debug_root);
+  for (size_t i = 0; i < build_id.size(); ++i) {
+    const auto byte = static_cast<unsigned>(build_id[i]);
+    if (i == 1) path += '/';
+    (path += kDigits[byte >> 4]) += kDigits[byte & 0xf];
+  }
   return path + ".debug";
 }
 

@@ -70,8 +70,16 @@ class DynamicSymbols {
   // Indexes of the defined symbols of that name, all versions, through .gnu.hash or DT_HASH.
   std::vector<uint64_t> lookup(std::string_view name) const;
 
-  // Whether a symbol of that name, defined or not, may be in the table; false is certain.
-  bool has_name(std::string_view name) const;
+  // Whether undefined symbols, which no hash table finds, stand before all that .gnu.hash does.
+  bool undefined_stand_first() const;
+  // Of all symbols of that name, defined or not, where they do.
+  std::vector<uint64_t> indexes_of(std::string_view name) const;
+
+  // Undefined symbols stand before this index. count(at_least()), where no table tells them from others.
+  template <typename AtLeast>
+  uint64_t undefined_end(AtLeast at_least) const {
+    return undefined_stand_first() ? std::min<uint64_t>(gnu_.first, symbols_.size()) : count(at_least());
+  }
 
   // How many symbols there are. No tag says so: it is what .dynsym's header or the hash tables tell; without
   // either (or with a .gnu.hash that exports nothing) the largest index that a relocation uses, `at_least`.
@@ -81,6 +89,8 @@ class DynamicSymbols {
   std::vector<uint64_t> lookup_gnu(std::string_view name) const;
   std::vector<uint64_t> lookup_sysv(std::string_view name) const;
   bool defines(uint64_t index, std::string_view name) const;
+  bool is_called(const Elf64_Sym& symbol, std::string_view name) const;
+  bool exports_any() const;
   uint64_t count_gnu() const;
 
   // .gnu.hash: header, Bloom filter, buckets, and one hash for each symbol from `first` on.

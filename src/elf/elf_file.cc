@@ -320,8 +320,14 @@ const std::vector<CallSlot>& ElfFile::call_slots() const {
 }
 
 std::vector<CallSlot> ElfFile::find_call_slots(std::string_view name) const {
-  // Most objects do not even name it.
-  if (!impl_->call_slots && !impl_->dynamic_symbols.has_name(name)) return {};
+  const DynamicSymbols& dynamic = impl_->dynamic_symbols;
+  if (!impl_->call_slots && dynamic.undefined_stand_first() && has_plt_sections(impl_->image)) {
+    // Most objects do not even name it.
+    const auto indexes = dynamic.indexes_of(name);
+    if (indexes.empty()) return {};
+    const CallSlots some(impl_->image, dynamic, impl_->relocations, indexes);
+    if (std::ranges::none_of(some.slots(), may_be_called_directly)) return some.slots();
+  }
   CallSlots& slots = impl_->slots();
   auto named = [&](const CallSlot& slot) { return slot.name == name; };
   if (std::ranges::any_of(slots.slots(),
@@ -335,6 +341,10 @@ std::vector<CallSlot> ElfFile::find_call_slots(std::string_view name) const {
 const std::vector<IrelativeSlot>& ElfFile::irelative_slots() const {
   if (!impl_->irelative_slots) impl_->irelative_slots = read_irelative_slots(impl_->relocations);
   return *impl_->irelative_slots;
+}
+
+bool ElfFile::defines_versions() const {
+  return impl_->dynamic.value(DT_VERDEFNUM) != 0;
 }
 
 const std::vector<ElfFile::Import>& ElfFile::imports() const {

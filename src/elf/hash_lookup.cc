@@ -43,9 +43,17 @@ DynamicSymbols::GnuHash DynamicSymbols::read_gnu_hash() const {
   return result;
 }
 
+// Without looking for the end of a name that is another.
+bool DynamicSymbols::is_called(const Elf64_Sym& symbol, std::string_view name) const {
+  const std::string_view all = dynamic_.strings().text();
+  const size_t at = symbol.st_name;
+  return at < all.size() && name.size() < all.size() - at && all[at] == name[0] &&
+         all[at + name.size()] == '\0' && this->name(symbol) == name;
+}
+
 bool DynamicSymbols::defines(uint64_t index, std::string_view name) const {
   auto symbol = symbols_.at(index);
-  return symbol && symbol->st_shndx != SHN_UNDEF && this->name(*symbol) == name;
+  return symbol && symbol->st_shndx != SHN_UNDEF && is_called(*symbol, name);
 }
 
 std::vector<uint64_t> DynamicSymbols::lookup(std::string_view name) const {
@@ -83,12 +91,27 @@ std::vector<uint64_t> DynamicSymbols::lookup_sysv(std::string_view name) const {
 }
 
 // .gnu.hash leaves out what comes first in the table, the undefined symbols among it (binutils,
-// bfd/elflink.c, elf_gnu_hash_process_symidx).
-bool DynamicSymbols::has_name(std::string_view name) const {
-  if (gnu_.buckets.size() == 0) return true;
-  for (uint64_t index = 1; index < gnu_.first; ++index)
-    if (const auto symbol = symbols_.at(index); symbol && this->name(*symbol) == name) return true;
-  return !lookup(name).empty();
+// bfd/elflink.c, elf_gnu_hash_process_symidx). But a program may stand for a function whose address it takes,
+// with the PLT entry's: such an undefined symbol is hashed (elf_x86_64_hash_symbol).
+bool DynamicSymbols::undefined_stand_first() const {
+  const bool is_library = image_.header().e_type == ET_DYN && image_.program_header(PT_INTERP) == nullptr;
+  return is_library && exports_any();
+}
+
+// Where nothing is hashed, linkers write what they like for the first that is.
+bool DynamicSymbols::exports_any() const {
+  for (size_t i = 0; i < gnu_.buckets.size(); ++i)
+    if (gnu_.buckets[i] != 0) return true;
+  return false;
+}
+
+std::vector<uint64_t> DynamicSymbols::indexes_of(std::string_view name) const {
+  if (name.empty()) return {};
+  std::vector<uint64_t> found = lookup(name);
+  const size_t end = std::min<size_t>(gnu_.first, symbols_.size());
+  for (size_t index = 1; index < end; ++index)
+    if (is_called(symbols_[index], name)) found.push_back(index);
+  return found;
 }
 
 // Chains lie in the order of their buckets, so the chain of the largest start ends the table.

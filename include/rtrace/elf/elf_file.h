@@ -124,6 +124,8 @@ class ElfFile {
     std::string_view from;  // "libmariadb.so.3", or empty if not known
   };
   const std::vector<Import>& imports() const;
+  // Whether its own symbols have versions.
+  bool defines_versions() const;
 
   // [begin, end) of each function that .eh_frame describes (via .eh_frame_hdr's table, else the section),
   // sorted. For instruction boundaries in stripped objects.

@@ -34,6 +34,8 @@ elf_fixture(static_pie calls.c -static-pie -fpie)
 elf_fixture(sysv_hash calls.c -fpie -pie -rdynamic -Wl,--hash-style=sysv)
 elf_fixture(library.so library.c -shared -fPIC -nostartfiles -Wl,--version-script=${source_dir}/library.map
   -Wl,-soname,libfixture.so.1 -Wl,--build-id=sha1)
+elf_fixture(mute.so mute.c -shared -fPIC -nostartfiles)
+elf_fixture(mute_no_pie mute.c -DPROGRAM -fno-pie -no-pie)
 elf_fixture(marks.so marks.c -shared -fPIC)
 elf_fixture(with_debug calls.c -fpie -pie -g -Wl,--build-id=sha1)
 elf_fixture(without_id calls.c -fpie -pie -g -Wl,--build-id=none)

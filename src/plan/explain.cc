@@ -1,7 +1,6 @@
 #include "explain.h"
 
 #include <algorithm>
-#include <set>
 
 #include "clone_name.h"
 #include "process_view.h"
@@ -246,11 +245,14 @@ bool imports(const LoadedObject& object, std::string_view name) {
   return std::any_of(all.begin(), all.end(), [&](const auto& import) { return import.name == name; });
 }
 
-std::vector<std::string> imported_from(const LoadedObject& object, const LoadedObject& from) {
-  std::set<std::string> names;
+// A version is looked for in the object that defined it when the importing one was linked; where the
+// exporting one has none, it serves all (glibc, elf/dl-lookup.c, check_match).
+std::vector<std::string> imports_for(const LoadedObject& object, const LoadedObject& from) {
+  const std::string_view definer = from.file->defines_versions() ? from.file->soname() : std::string_view{};
+  std::vector<std::string> names;
   for (const auto& import : object.file->imports())
-    if (from.file->find_exported(import.name)) names.emplace(import.name);
-  return {names.begin(), names.end()};
+    if (definer.empty() || import.from.empty() || import.from == definer) names.emplace_back(import.name);
+  return names;
 }
 
 std::string explain_no_match(const Request& request, const Objects& objects) {

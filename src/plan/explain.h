@@ -16,8 +16,9 @@ std::string joined(const std::vector<std::string>& clauses);
 // explain_no_match() of -x sdt:...
 std::string explain_no_sdt_match(const SdtFilter& filter, const Objects& objects);
 
-// The names of functions that `object` imports and `from` exports.
-std::vector<std::string> imported_from(const elf::LoadedObject& object, const elf::LoadedObject& from);
+// The names of functions that `object` imports and `from` may export: those that name no other by their
+// version.
+std::vector<std::string> imports_for(const elf::LoadedObject& object, const elf::LoadedObject& from);
 bool imports(const elf::LoadedObject& object, std::string_view name);
 
 }  // namespace rtrace::plan

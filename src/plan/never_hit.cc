@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "explain.h"
 #include "rtrace/base/text.h"
@@ -12,7 +13,7 @@ constexpr size_t kNames = 5;
 constexpr size_t kImporters = 3;
 
 // An object's imports from the library, nearest to the probed name first. A program that imports much of a
-// large library gets the near ones only: the rest would tell nothing.
+// large library gets the near ones only: the rest would tell nothing, and is not looked up.
 struct Importer {
   std::string object;
   std::vector<std::string> names;
@@ -20,10 +21,19 @@ struct Importer {
 };
 
 Importer importer_of(const ProbePoint& point, const LoadedObject& object, const LoadedObject& library) {
-  auto all = imported_from(object, library);
-  Importer importer{object.name(), nearest_names(point.name, all, kNames), 0};
+  const std::vector<std::string> candidates = imports_for(object, library);
+  const auto exported = [&](const std::string& name) {
+    return library.file->find_exported(name).has_value();
+  };
+  Importer importer{object.name(), {}, 0};
+  for (const std::string& name : nearest_names(point.name, candidates, candidates.size()))
+    if (importer.names.size() < kNames && exported(name)) importer.names.push_back(name);
   importer.near = importer.names.size();
-  if (all.size() > 3 * kNames) return importer;
+  std::set<std::string> all;
+  for (const std::string& name : candidates) {
+    if (exported(name)) all.insert(name);
+    if (all.size() > 3 * kNames) return importer;
+  }
   for (const std::string& name : all)
     if (std::find(importer.names.begin(), importer.names.end(), name) == importer.names.end())
       importer.names.push_back(name);
@@ -47,19 +57,20 @@ const LoadedObject* object_of(elf::ObjectId id, const Objects& objects) {
 std::string explain_never_hit(const ProbePoint& point, const Objects& objects) {
   const LoadedObject* library = object_of(point.object, objects);
   if (point.kind != ProbeKind::entry || library == nullptr) return {};
+  std::vector<const LoadedObject*> others;
+  for (const LoadedObject& object : objects)
+    if (object.id != library->id && object.link_namespace == library->link_namespace)
+      others.push_back(&object);
   std::vector<std::string> users;
-  std::vector<Importer> importers;
-  for (const LoadedObject& object : objects) {
-    if (object.id == library->id || object.link_namespace != library->link_namespace) continue;
-    if (imports_any(object, point)) {
-      users.push_back(object.name());
-    } else if (Importer importer = importer_of(point, object, *library); !importer.names.empty()) {
-      importers.push_back(std::move(importer));
-    }
-  }
+  for (const LoadedObject* object : others)
+    if (imports_any(*object, point)) users.push_back(object->name());
   if (!users.empty())
     return fmt::format("{} {} {}, but did not call it while traced", listed(users, kImporters),
                        users.size() == 1 ? "imports" : "import", point.name);
+  std::vector<Importer> importers;
+  for (const LoadedObject* object : others)
+    if (Importer importer = importer_of(point, *object, *library); !importer.names.empty())
+      importers.push_back(std::move(importer));
   std::stable_sort(importers.begin(), importers.end(),
                    [](const Importer& a, const Importer& b) { return a.near > b.near; });
   if (importers.size() > kImporters) importers.resize(kImporters);

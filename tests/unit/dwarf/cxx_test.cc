@@ -26,6 +26,15 @@ TEST_P(Cxx, AClassShowsItsBasesAndMembersButNoStaticOnes) {
   EXPECT_EQ(item->members[1].type->size, 1u);
 }
 
+TEST_P(Cxx, MembersMayLieInTheEndOfOthersAndWhereOthersBegin) {
+  proto::TypeRef tight = proto::resolve(object.parameter("_ZN4shop9look_intoEPNS_5TightE", 0)->inner);
+  ASSERT_NE(tight, nullptr);
+  std::vector<std::string> members;
+  for (const auto& member : tight->members)
+    members.push_back(fmt::format("{}@{}", member.name, member.offset));
+  EXPECT_THAT(members, ElementsAre("nothing@0", "first@0", "padded@4", "inside@9", "again@10"));
+}
+
 TEST_P(Cxx, APackIsItsParameters) {
   std::vector<std::string> types;
   for (size_t i = 0; i < 4; ++i)

@@ -267,12 +267,14 @@ void Repair::take_out(HaltedProcess& halted) {
   repaired_.left = "its code leads to them";
   if (jumps_stand(memory_, remains_)) return;
   repaired_.left.clear();
-  if (!has_open_calls(memory_, remains_)) return unmap(*fit);
+  const bool open = has_open_calls(memory_, remains_);
   repaired_.left = "a thread is still inside a wrapped call";
   for (pid_t tid : stopped)
     if (const auto thread = look_at(tid, memory_, maps_); thread && leads_to_wrapper(*thread, remains_))
       return;
   repaired_.left.clear();
+  // A call that is not counted shows on its thread's stack.
+  if (!open) return unmap(*fit);
   repaired_.kept = "a wrapped call has not returned";
   forget_pages(memory_, remains_);
 }

@@ -205,7 +205,8 @@ std::string Trampolines::why_needed(std::span<const StoppedThread> threads) cons
 
 bool Trampolines::leads_to_wrapper(const StoppedThread& thread) const {
   StandingThread standing{thread.tid, thread.pc, thread.stack};
-  if (!thread.in_handler) standing.stack = {};
+  // Of counted calls the counts tell whether all have returned.
+  if (!thread.in_handler && link_.mode() == agent::Mode::count) standing.stack = {};
   return begun_ && patch_conflicts(space_.foothold().code_ranges(), {&standing, 1});
 }
 

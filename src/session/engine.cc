@@ -13,6 +13,7 @@
 #include "rtrace/base/moment.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
+#include "wrapper_rules.h"
 
 namespace rtrace::session {
 namespace {
@@ -80,7 +81,7 @@ Engine::Engine(const Options& options, Shared& shared, const EngineWiring& wirin
       reporter_(options, shared, wiring.event_fd),
       ledger_(shared.patches),
       registry_(options, reporter_),
-      services_{options_, reporter_, registry_, cache_, ledger_},
+      services_{options_, reporter_, registry_, cache_, ledger_, recording_of(options_)},
       calls_(services_),
       syscalls_(services_),
       cpu_(options.cpu) {}

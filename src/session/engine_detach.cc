@@ -176,10 +176,10 @@ void Engine::clean_code(Image& image, bool all_stopped) {
   image.space().restore(image.space().memory());
   image.space().lower_semaphores();
   mech::Trampolines* trampolines = image.trampolines();
-  if (trampolines != nullptr && all_stopped)
-    trampolines->restore(image.space().memory());
-  else if (trampolines != nullptr)
-    trampolines->fall_silent();
+  if (trampolines == nullptr) return;
+  // Who is inside of one must not wait for room any more.
+  trampolines->fall_silent();
+  if (all_stopped) trampolines->restore(image.space().memory());
 }
 
 // The program's own code, whether or not all its tasks could be stopped; and neither handler nor page of

@@ -6,7 +6,6 @@
 #include "rtrace/base/log.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
-#include "wrapper_rules.h"
 
 namespace rtrace::session {
 namespace {
@@ -20,7 +19,6 @@ constexpr uint64_t kHandOn = 100'000'000;   // ns
 void Engine::prepare_wrapping() {
   owners_.emplace(mech::AgentLink::kOwnerDistance);
   services_.owners = &*owners_;
-  services_.recording = recording_of(options_);
   auto measured = mech::measure_recorder(services_.recording);
   if (auto* share = std::get_if<mech::RecorderShare>(&measured)) {
     services_.recorder = *share;
@@ -46,8 +44,8 @@ void Engine::promote_hot() {
   if (options_.mechanism != Options::Mechanism::automatic) return;
   for (const auto& [pid, process] : processes_) {
     if (process->silent || process->image == nullptr || !process->image->has_hot()) continue;
-    if (!owners_) prepare_wrapping();
     process->image->consider_hot();
+    if (!owners_ && process->image->awaits_wrapping(monotonic_now())) prepare_wrapping();
   }
 }
 

@@ -34,9 +34,9 @@ struct Services {
   ProbeRegistry& registry;
   ObjectCache& objects;
   mech::PatchLedger& ledger;
+  agent::Mode recording;  // what wrappers do
   // Of trampolines; without an owners' list there are none.
   mech::OwnerList* owners = nullptr;
-  agent::Mode recording = agent::Mode::off;  // what wrappers do
   mech::RecorderShare recorder = {};
   std::string no_recorder = {};  // why it cannot be used anywhere
   size_t trampolines = 0, breakpoints = 0;  // that were made of what was to be wrapped

@@ -53,7 +53,6 @@ void Image::consider_hot() {
 // As a breakpoint stands there already it may stay one.
 void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe) {
   std::string reason = why_no_wrappers(services_.options);
-  if (reason.empty()) reason = services_.no_recorder;
   if (reason.empty()) reason = no_injection_;
   const elf::LoadedObject* defined_in = object_at(point.address);
   if (reason.empty() && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
@@ -125,6 +124,7 @@ void Image::examine_waiting() {
 
 // The recorder, and room for the wrappers. What went wrong, in words.
 std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
+  if (!services_.no_recorder.empty()) return services_.no_recorder;
   const auto stopped = need_stopped();
   if (!stopped) return "no thread of the process could be stopped";
   std::map<elf::ObjectId, uint64_t> bytes;

@@ -65,7 +65,7 @@ def requests(function, options, calls):
     """Of the engine, while the target makes so many calls."""
     with tempfile.TemporaryDirectory() as folder, harness.Target([harness.target("repeats"), function]) as process:
         process.expect("pid ")
-        rtrace = harness.Attached(["-q", "--cpu=any", "-F", harness.CONF, *options], [process.pid])
+        rtrace = harness.Attached(["-q", "--cpu=any", "--mechanism=breakpoint", "-F", harness.CONF, *options], [process.pid])
         strace = None
         try:
             strace = Strace(engine_of(rtrace.process.pid), folder)

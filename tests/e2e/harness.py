@@ -43,6 +43,15 @@ def target(name):
     return path
 
 
+def runs_here(name):
+    """Whether the kernel can: many run no programs for 32 bits."""
+    try:
+        subprocess.run([target(name)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    except OSError:
+        return False
+    return True
+
+
 def environment():
     """A locale, a width and a time zone that do not depend on who runs the test."""
     env = dict(os.environ, LC_ALL="C", COLUMNS="80", TZ="UTC", NO_COLOR="1")

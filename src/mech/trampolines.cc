@@ -41,6 +41,19 @@ void add_interrupted_stacks(std::span<const uint64_t> words, std::vector<VirtAdd
     if ((words[at + kSelectors] & 0xffff) == kUserCode) tops.push_back({words[at + kSp]});
 }
 
+// `add $imm, %rsp; ret`, at most so long.
+constexpr uint64_t kLentBytes = 8;
+
+std::vector<std::byte> lent_code(uint32_t adds) {
+  constexpr uint8_t kAdd8 = 0x83, kAdd32 = 0x81, kRet = 0xc3;
+  const bool wide = adds > INT8_MAX;
+  std::vector<uint8_t> code = {0x48, wide ? kAdd32 : kAdd8, 0xc4};
+  for (unsigned i = 0; i < (wide ? sizeof adds : 1); ++i) code.push_back(static_cast<uint8_t>(adds >> 8 * i));
+  code.push_back(kRet);
+  const auto bytes = std::as_bytes(std::span(code));
+  return {bytes.begin(), bytes.end()};
+}
+
 bool same_page(VirtAddr address, size_t size) {
   return address.value / arch::kPageSize == (address.value + size - 1) / arch::kPageSize;
 }
@@ -130,25 +143,46 @@ std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Fun
   Made made{*copy, *stub, {}};
   if (refusal.empty()) {
     made.prologue = std::get<arch::Prologue>(std::move(prologue));
-    const Range covered = made.prologue.range();
-    if (made.prologue.calls && has_shadow_stack(space_.pid()))
-      refusal = "its first instructions make a call, and the process has a shadow stack";
-    else if (!same_page(covered.begin, arch::kNearJump))
-      refusal = "its first instructions lie on two pages";
-    else if (space_.has_others_in(covered, function.entry))
-      refusal = "other breakpoints stand in its first instructions";
+    refusal = why_refused(function, made.prologue);
   }
   std::optional<WrapperStub> wrapper;
   if (refusal.empty()) {
-    wrapper = wrapper_stub(function.plan, index, {*stub, *copy, foothold.enter(), foothold.leave_call()});
+    agent::FunctionPlan plan = function.plan;
+    if (function.borrowed) plan.flags |= agent::FunctionPlan::kBorrowedFrame;
+    wrapper =
+        wrapper_stub(plan, index, {*stub, *copy, foothold.enter(), foothold.leave_call(), function.borrowed});
+    if (wrapper && function.borrowed) made.resumes = *stub + wrapper->returns_to;
     const bool written = wrapper && space_.memory().write(*copy, made.prologue.copy.code) == 0 &&
                          space_.memory().write(*stub, wrapper->code) == 0 &&
-                         link_.set_plan(space_.memory(), index, function.plan);
+                         link_.set_plan(space_.memory(), index, plan);
     if (!written) refusal = "its wrapper cannot be written";
   }
   if (refusal.empty()) return made;
   give_back();
   return Declined{refusal};
+}
+
+// What speaks against it as this process is now.
+std::string Trampolines::why_refused(const Function& function, const arch::Prologue& prologue) const {
+  const Range covered = prologue.range();
+  if (prologue.calls && has_shadow_stack(space_.pid()))
+    return "its first instructions make a call, and the process has a shadow stack";
+  if (!same_page(covered.begin, arch::kNearJump)) return "its first instructions lie on two pages";
+  if (space_.has_others_in(covered, function.entry))
+    return "other breakpoints stand in its first instructions";
+  const auto lent = lent_.lower_bound(covered.begin);
+  if (lent != lent_.end() && *lent < covered.end + kLentBytes)
+    return "other wrapped functions return through it";
+  return function.borrowed ? why_not_borrowed(*function.borrowed) : "";
+}
+
+// Another wrapper's jump may stand there.
+std::string Trampolines::why_not_borrowed(const BorrowedFrame& frame) const {
+  if (has_shadow_stack(space_.pid())) return "an exception may pass it, and the process has a shadow stack";
+  const auto expected = lent_code(frame.adds);
+  if (space_.own_code(frame.ret + 1 - expected.size(), expected.size()) != expected)
+    return "the code that it would return through is not the file's";
+  return {};
 }
 
 // What whoever survives us needs is written before the jump is.
@@ -175,6 +209,10 @@ Trampolines::Answer Trampolines::write_jump(const Function& function, const Made
   }
   ++next_;
   entries_[at] = entry;
+  if (function.borrowed) {
+    resumes_.insert(made.resumes);
+    lent_.insert(function.borrowed->ret);
+  }
   RTRACE_LOG(mech, 2, "wrapper {} of {} in {}, stub {}", index, function.entry, space_.pid(), made.stub);
   return Wrapped{index, at, made.prologue.covered};
 }
@@ -198,12 +236,17 @@ std::string Trampolines::why_needed(std::span<const StoppedThread> threads) cons
   if (!begun_) return {};
   if (std::ranges::any_of(threads, [&](const auto& thread) { return leads_to_wrapper(thread); }))
     return "a thread is still inside a wrapped call";
-  for (const CountedCalls& calls : counted())
-    if (calls.entered != calls.returned) return "a wrapped call has not returned";
-  return {};
+  return has_open_calls() ? "a wrapped call has not returned" : "";
+}
+
+bool Trampolines::has_open_calls() const {
+  return std::ranges::any_of(counted(),
+                             [](const CountedCalls& calls) { return calls.entered != calls.returned; });
 }
 
 bool Trampolines::leads_to_wrapper(const StoppedThread& thread) const {
+  if (std::ranges::any_of(thread.stack, [&](uint64_t word) { return resumes_.contains({word}); }))
+    return true;
   StandingThread standing{thread.tid, thread.pc, thread.stack};
   // Of counted calls the counts tell whether all have returned.
   if (!thread.in_handler && link_.mode() == agent::Mode::count) standing.stack = {};

@@ -10,6 +10,8 @@ namespace rtrace::mech {
 namespace {
 
 constexpr unsigned kUpToRax = 12;  // words of an EntryRecord
+constexpr uint64_t kWord = sizeof(uint64_t);
+constexpr uint64_t kMostBorrowed = 4096;  // of a thread's stack, for each call that is open
 
 class Builder {
  public:
@@ -21,10 +23,10 @@ class Builder {
   // In the part that was added last.
   template <typename T>
   void fill(const unsigned char* field, T value) {
-    std::memcpy(stub_.code.data() + part_.offset + (field - part_.begin), &value, sizeof value);
+    std::memcpy(stub_.code.data() + place_of(field), &value, sizeof value);
   }
   // What follows has its frame here.
-  void frame(StubFrame::Base base, uint8_t cfa) { stub_.frames.push_back({here(), base, cfa}); }
+  void frame(StubFrame::Base base, uint16_t cfa) { stub_.frames.push_back({here(), base, cfa}); }
   uint16_t here() const { return static_cast<uint16_t>(stub_.code.size()); }
   // The part that was added last ends with a rel32. False where it does not reach.
   bool aim(VirtAddr stub, VirtAddr target) {
@@ -35,6 +37,14 @@ class Builder {
     return true;
   }
   void returns_here() { stub_.returns_to = here(); }
+  // A rel32 that was filled with nothing yet leads to what follows.
+  void aim_here(size_t field) {
+    const auto distance = static_cast<int32_t>(stub_.code.size() - field - sizeof(int32_t));
+    std::memcpy(stub_.code.data() + field, &distance, sizeof distance);
+  }
+  size_t place_of(const unsigned char* field) const {
+    return part_.offset + static_cast<size_t>(field - part_.begin);
+  }
   WrapperStub take() { return std::move(stub_); }
 
  private:
@@ -65,7 +75,7 @@ void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t funct
   builder.fill(rtrace_stub_enter_passed, passed);
   builder.fill(rtrace_stub_enter_address, enter.value);
   if (passed != 0) builder.add(rtrace_stub_pass, rtrace_stub_restore);
-  builder.add(rtrace_stub_restore, rtrace_stub_keep_words);
+  builder.add(rtrace_stub_restore, rtrace_stub_borrow);
 }
 
 void add_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t function, VirtAddr leave) {
@@ -77,10 +87,44 @@ void add_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t func
   builder.fill(rtrace_stub_leave_address, leave.value);
   builder.add(rtrace_stub_unframe, rtrace_stub_ret);
   builder.frame(StubFrame::Base::rsp, 8);
-  builder.add(rtrace_stub_ret, rtrace_stub_jump);
+  builder.add(rtrace_stub_ret, rtrace_stub_launch);
+}
+
+// From the frame that the entry has made to the function, and back.
+bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
+                  const WrapperAddresses& at) {
+  const auto adds = static_cast<int32_t>(at.borrowed->adds);
+  const auto frame = static_cast<int32_t>(2 * kWord);  // both addresses
+  builder.add(rtrace_stub_borrow, rtrace_stub_resume);
+  builder.fill(rtrace_stub_borrow_below, frame - adds);
+  const size_t launch = builder.place_of(rtrace_stub_borrow_distance);
+  builder.returns_here();
+  builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds));
+  builder.add(rtrace_stub_resume, rtrace_stub_keep_words);
+  builder.fill(rtrace_stub_resume_store, adds - frame);
+  builder.fill(rtrace_stub_resume_above, adds - frame);
+  builder.frame(StubFrame::Base::rbp, 16);
+  add_return(builder, plan, function, at.leave);
+  builder.aim_here(launch);
+  builder.frame(StubFrame::Base::rbp, 16);
+  builder.add(rtrace_stub_launch, rtrace_stub_jump);
+  builder.fill(rtrace_stub_launch_gadget, at.borrowed->ret.value);
+  builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds + frame));
+  builder.add(rtrace_stub_jump, rtrace_stub_bump);
+  return builder.aim(at.stub, at.original);
 }
 
 }  // namespace
+
+// R is 8 behind a multiple of 16, and so must S be. Below R lies the word for rbp, then what is kept. The
+// wrapper writes both addresses before it has read rax for the last time.
+bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan) {
+  constexpr uint64_t kRax = RTRACE_FRAME_SIZE - RTRACE_FRAME_RAX;
+  const uint64_t kept =
+      has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame) : 2 * kWord;
+  return adds % 16 == 8 && adds >= 2 * kWord + kept && adds != kRax && adds != kRax + kWord &&
+         adds <= kMostBorrowed;
+}
 
 std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_t function,
                                         const WrapperAddresses& at) {
@@ -92,6 +136,12 @@ std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_
     builder.frame(StubFrame::Base::rsp, 8);
     builder.add(rtrace_stub_jump, rtrace_stub_bump);
     if (!builder.aim(at.stub, at.original)) return std::nullopt;
+    return builder.take();
+  }
+  if (at.borrowed) {
+    CHECK(plan.passed_bytes == 0 && fits_borrowed(at.borrowed->adds, plan), "a frame of {} bytes",
+          at.borrowed->adds);
+    if (!add_borrowed(builder, plan, function, at)) return std::nullopt;
     return builder.take();
   }
   if (has(plan, agent::FunctionPlan::kCapturesAtReturn) && plan.passed_bytes == 0)

@@ -183,6 +183,7 @@ class Image {
     event::ProbeId probe{};
     std::string key;                        // in armed_
     std::optional<plan::EntryPatch> entry;  // once its file was asked
+    bool borrows = false;                   // a frame: it may be unwound through
   };
   struct Wrapping {
     std::unique_ptr<mech::Trampolines> trampolines;
@@ -193,6 +194,7 @@ class Image {
     std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index
     std::optional<Recordings> recordings;
     std::vector<mech::CountedCalls> handed_on;
+    std::optional<mech::BorrowedFrame> lent;  // the last one
   };
 
   void find_main_program();
@@ -226,6 +228,8 @@ class Image {
   void consider_wrapping(const plan::ProbePoint& point, const Probe& probe);
   void stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, const std::string& reason);
   void examine_waiting();
+  void examine_borrowers();
+  std::optional<mech::BorrowedFrame> lend_frame(const agent::FunctionPlan& plan);
   std::string prepare_recorder(const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
   void say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped,

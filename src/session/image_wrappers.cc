@@ -60,7 +60,8 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
     reason = services_.recording == agent::Mode::record ? why_not_recorded(probe, services_.options)
                                                         : why_not_counted(probe);
   if (!reason.empty()) return stays_breakpoint(point, probe, reason);
-  wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt});
+  wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt,
+                               defined_in != nullptr && needs_borrowed_frame(point, *defined_in)});
   wrapping_.again_at = 0;
 }
 
@@ -153,6 +154,7 @@ Recordings* Image::recordings() {
 
 void Image::wrap(const NeedStopped& need_stopped) {
   if (wrapping_.waiting.empty()) return;
+  examine_borrowers();
   examine_waiting();
   if (wrapping_.waiting.empty()) return;
   wrapping_.pause = std::clamp(2 * wrapping_.pause, kFirstPause, kLongestPause);
@@ -207,6 +209,11 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
     wanted.room = function.entry->needed();
     wanted.size = function.entry->size;
     if (in != nullptr) wanted.expected = in->file->bytes_at(in->in_file(function.point.address), wanted.room);
+    if (function.borrows) wanted.borrowed = lend_frame(wanted.plan);
+    if (function.borrows && !wanted.borrowed) {
+      stays_breakpoint(function.point, probe, "no code that it could return through describes a frame");
+      continue;
+    }
     const auto answer = wrapping_.trampolines->install(wanted, threads);
     if (const auto* declined = std::get_if<mech::Declined>(&answer))
       stays_breakpoint(function.point, probe, declined->reason);
@@ -283,7 +290,7 @@ std::string Image::why_pages_stay(const std::vector<pid_t>& stopped) const {
 bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const {
   if (wrapping_.trampolines == nullptr) return false;
   const auto thread = mech::look_at(tid, memory, tracee::read_maps(memory.pid()));
-  return !thread || wrapping_.trampolines->leads_to_wrapper(*thread);
+  return !thread || wrapping_.trampolines->is_needed_by(*thread);
 }
 
 }  // namespace rtrace::session

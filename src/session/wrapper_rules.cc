@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "borrowed_frames.h"
 #include "leaf_names.h"
 #include "rtrace/agent/recorder.h"
 #include "rtrace/decode/call_decoder.h"
@@ -39,6 +40,24 @@ agent::Failure failure_of(const Type& result) {
   return result.inner->size == sizeof(uint64_t) ? agent::Failure::minus_one_64 : agent::Failure::minus_one_32;
 }
 
+// It lies in the object that calls.
+bool is_stub(const plan::ProbePoint& point) {
+  return point.kind == plan::ProbeKind::plt && !point.only_from_caller;
+}
+
+std::string why_not_borrowing(const plan::ProbePoint& point, const Probe& probe,
+                              const elf::LoadedObject& defined_in) {
+  if (is_stub(point))
+    return "nothing says that it calls nobody back, lets no exception pass and is no cancellation point (-x)";
+  if (defined_in.name().starts_with("ld-")) return "it is the dynamic linker's";
+  if (std::string why = why_returns_itself(point.name); !why.empty()) return why;
+  for (const std::string& alias : point.aliases)
+    if (std::string why = why_returns_itself(alias); !why.empty()) return why;
+  if (bytes_passed(probe.known) != 0)
+    return "an exception may pass it, and some of its arguments may lie in memory";
+  return {};
+}
+
 }  // namespace
 
 agent::Mode recording_of(const Options& options) {
@@ -59,14 +78,15 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
   if (point.no_return) return "it is jumped to, and does not return";
   if (point.clone || probe.known == nullptr)
     return "no prototype is known, and so not how many of its arguments lie in memory";
-  // A stub lies in the object that calls.
-  const bool stub = point.kind == plan::ProbeKind::plt && !point.only_from_caller;
-  const bool leaf = is_c_library(stub ? point.prototype_object : defined_in.name()) &&
-                    (is_leaf_name(point.name) || std::ranges::any_of(point.aliases, is_leaf_name));
-  if (!leaf)
-    return "nothing says that it calls nobody back, lets no exception pass and is no cancellation point";
+  if (needs_borrowed_frame(point, defined_in)) return why_not_borrowing(point, probe, defined_in);
   if (bytes_passed(probe.known) > kMostArguments) return "too many of its arguments lie in memory";
   return {};
+}
+
+bool needs_borrowed_frame(const plan::ProbePoint& point, const elf::LoadedObject& defined_in) {
+  const bool leaf = is_c_library(is_stub(point) ? point.prototype_object : defined_in.name()) &&
+                    (is_leaf_name(point.name) || std::ranges::any_of(point.aliases, is_leaf_name));
+  return !leaf;
 }
 
 std::string why_not_counted(const Probe& probe) {

@@ -24,6 +24,11 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
 
 // Why its calls cannot be counted where they are made; empty where they can.
 std::string why_not_counted(const Probe& probe);
+
+// Whether it may be unwound through, and so needs a borrowed frame: all but what is known to call nothing of
+// the program's and to be no cancellation point.
+bool needs_borrowed_frame(const plan::ProbePoint& point, const elf::LoadedObject& defined_in);
+
 // Why its calls cannot be recorded as they are to be shown; empty where they can.
 std::string why_not_recorded(const Probe& probe, const Options& options);
 

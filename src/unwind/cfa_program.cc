@@ -43,6 +43,7 @@ class Program {
  public:
   Program(const FrameEntry& entry, ElfAddr wanted) : common_(entry.common), wanted_(wanted) {
     row_.signal_frame = common_.signal_frame;
+    row_.personality = common_.personality;
   }
 
   // False where it cannot be run. Ends early once it has passed the wanted place.

@@ -21,6 +21,7 @@ bool read_augmentation(std::string_view letters, EncodedReader data, CommonEntry
         data.take<uint8_t>();
         break;
       case 'P':
+        common.personality = true;
         data.take_format(static_cast<uint8_t>(data.take<uint8_t>()));
         break;
       case 'S':

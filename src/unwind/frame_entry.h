@@ -19,6 +19,7 @@ struct CommonEntry {
   uint8_t pointers = 0;  // their encoding
   bool augmented = false;
   bool signal_frame = false;
+  bool personality = false;
   std::span<const std::byte> program;
 };
 

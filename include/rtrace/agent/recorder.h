@@ -66,11 +66,12 @@ struct FunctionPlan {
   enum Flag : uint8_t {
     kCapturesAtEntry = 1,
     kCapturesAtReturn = 2,
-    kVectors = 4,       // the stub saves xmm0-xmm7, at return xmm0 and xmm1; they travel with the records
-    kSecondResult = 8,  // rdx at return too
-    kEntryOnly = 16,    // the stub jumps to the function: there is no return to record
-    kPlainEntry = 32,   // the record is the frame's words alone; see finish()
-    kPlainReturn = 64,  // and that of the return too, but for a failure's errno
+    kVectors = 4,          // the stub saves xmm0-xmm7, at return xmm0 and xmm1; they travel with the records
+    kSecondResult = 8,     // rdx at return too
+    kEntryOnly = 16,       // the stub jumps to the function: there is no return to record
+    kPlainEntry = 32,      // the record is the frame's words alone; see finish()
+    kPlainReturn = 64,     // and that of the return too, but for a failure's errno
+    kBorrowedFrame = 128,  // unwinders find their way through its wrapper: its calls may last, or be left
   };
   static constexpr int64_t kNoErrno = INT64_MIN;
 
@@ -236,7 +237,8 @@ constexpr uint64_t call_of(uint64_t slot, uint64_t position) {
 
 // The wrapper's frame, below the saved rbp: what the stub stores and the recorder completes. The first 19
 // words become the entry's record; after the return the first six become that of the return. Only `kept`
-// stays while the function runs, but where the plan has captures at return.
+// stays while the function runs, but where the plan has captures at return. After it `saved` and `r10` hold
+// what the function has left in rcx rsi rdi r8 r9 r11 and r10.
 struct WrapperFrame {
   union {
     EntryRecord entry;

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -53,6 +55,8 @@ class Trampolines {
     uint64_t size = 0;
     std::span<const std::byte> expected;  // of the file, `room` bytes or fewer
     agent::FunctionPlan plan;
+    // Where it may be unwound through. All its arguments lie in registers.
+    std::optional<BorrowedFrame> borrowed = std::nullopt;
   };
   struct Wrapped {
     uint32_t index = 0;  // of the recorder's functions
@@ -71,9 +75,14 @@ class Trampolines {
   // Why our pages must stay for now; empty where no thread can come back to them.
   std::string why_needed(std::span<const StoppedThread> threads) const;
   // Whether it stands in one or will come back to one, for all that its stack shows. Words that look so are
-  // left by dead frames too; but what is wrapped calls nothing of the program's, so only a handler may be
-  // running above a wrapper.
+  // left by dead frames too. What has no borrowed frame calls nothing of the program's: above such a wrapper
+  // only a handler may be running.
   bool leads_to_wrapper(const StoppedThread& thread) const;
+  // In a copy of this memory that is about to be freed of our pages. Of stacks that no thread runs on, only
+  // the counts tell.
+  bool is_needed_by(const StoppedThread& child) const {
+    return leads_to_wrapper(child) || (!resumes_.empty() && has_open_calls());
+  }
   // An object has left the link map.
   void forget(Range range);
   void forget_all();
@@ -92,7 +101,11 @@ class Trampolines {
   struct Made {
     VirtAddr copy, stub;
     arch::Prologue prologue;
+    VirtAddr resumes{};  // with a borrowed frame
   };
+  std::string why_refused(const Function& function, const arch::Prologue& prologue) const;
+  std::string why_not_borrowed(const BorrowedFrame& frame) const;
+  bool has_open_calls() const;
   std::variant<Made, Declined, Busy> make_code(const Function& function, std::span<const std::byte> own,
                                                uint32_t index);
   Answer write_jump(const Function& function, const Made& made, uint32_t index);
@@ -103,6 +116,8 @@ class Trampolines {
   bool begun_ = false;
   uint32_t next_ = 0;
   std::map<VirtAddr, Entry> entries_;  // by where the jump stands
+  // Borrowed frames: where wrappers go on, and the code that leads there.
+  std::set<VirtAddr> resumes_, lent_;
 };
 
 }  // namespace rtrace::mech

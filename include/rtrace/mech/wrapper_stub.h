@@ -5,6 +5,19 @@
 // that can carry an argument reaches the function as it was, al included; vector registers are not touched,
 // for the recorder has no instruction that would. Stack pointer and alignment differ by a multiple of 16;
 // what a function might read above its return address is copied where its plan says so.
+//
+// **A borrowed frame.** Nothing in the process describes a wrapper's own frame to an unwinder: an exception,
+// a cancelled thread or a backtrace ends there. Where that matters the wrapper jumps to the function, which
+// then returns to a piece of code of the program's own, `add $n, %rsp; ret`, as if that had called it:
+//
+//   R        the caller's return address
+//            n - 8 bytes: what the wrapper keeps
+//   S + 8    where the wrapper goes on: what the `ret` takes
+//   S        the address of the `ret`: the function's return address. S = R - n - 8
+//
+// Unwinders look up a frame by the instruction before its return address, the `add`. What describes the
+// code there says: n + 8 bytes from here lies the caller's frame, and all registers are the caller's. So they
+// are, rbp included. The `add` never runs. No shadow stack would let the function return there.
 #pragma once
 
 #include <cstddef>
@@ -23,25 +36,37 @@ struct StubFrame {
   enum class Base : uint8_t { rsp, rbp };
   uint16_t offset = 0;
   Base base = Base::rsp;
-  uint8_t cfa = 8;  // to add to it. The return address lies at CFA - 8; with base rbp, or 16, rbp at CFA - 16
+  // To add to it. The return address lies at CFA - 8; with base rbp, or where this is 16, rbp at CFA - 16.
+  uint16_t cfa = 8;
   bool operator==(const StubFrame&) const = default;
 };
 
 struct WrapperStub {
   std::vector<std::byte> code;
   std::vector<StubFrame> frames;
-  // Offset behind the call of the function: the return address that the function finds. 0: it is jumped to.
+  // Offset behind the call of the function: the return address that it finds, or, with a borrowed frame, the
+  // word above that. 0: the wrapper is not returned to.
   uint16_t returns_to = 0;
   bool operator==(const WrapperStub&) const = default;
 };
 
 // No stub is longer; positions in a chunk are multiples of CodeArena::kAlignment.
-inline constexpr size_t kMaxWrapperStub = 384;
+inline constexpr size_t kMaxWrapperStub = 448;
+
+struct BorrowedFrame {
+  VirtAddr ret;       // of an `add $adds, %rsp; ret`
+  uint32_t adds = 0;  // fits_borrowed()
+  bool operator==(const BorrowedFrame&) const = default;
+};
+// Whether a frame of that size has the right alignment, and room for what such a wrapper keeps.
+bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan);
 
 struct WrapperAddresses {
   VirtAddr stub;          // where it will run
   VirtAddr original;      // what it calls: the displaced instructions, within rel32's reach of the stub
   VirtAddr enter, leave;  // of the blob, anywhere
+  // For a function all of whose arguments lie in registers.
+  std::optional<BorrowedFrame> borrowed = std::nullopt;
 };
 
 // nullopt where `original` is out of reach.

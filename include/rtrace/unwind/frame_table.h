@@ -38,6 +38,7 @@ struct Row {
   Rule cfa;
   std::array<Rule, Registers::kCount> rules;
   bool signal_frame = false;  // the frame below was not called from here, but interrupts it
+  bool personality = false;   // something has a say in what passes through here
 };
 
 class FrameTable {

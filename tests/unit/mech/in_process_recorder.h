@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ class InProcessRecorder {
   struct Function {
     const void* entry;  // begins with five bytes of nop
     agent::FunctionPlan plan = plain_plan();
+    std::optional<BorrowedFrame> borrowed = std::nullopt;
   };
   // What every test begins with.
   struct Setting {
@@ -122,8 +124,9 @@ class InProcessRecorder {
     head.control = reinterpret_cast<uint64_t>(&control_);
     const VirtAddr base{code_.begin};
     for (size_t i = 0; i < functions_.size(); ++i) {
-      const auto stub = wrapper_stub(functions_[i].plan, static_cast<uint32_t>(i),
-                                     {stub_address(i), address(i) + 5, base + head.enter, base + head.leave});
+      const auto stub = wrapper_stub(
+          functions_[i].plan, static_cast<uint32_t>(i),
+          {stub_address(i), address(i) + 5, base + head.enter, base + head.leave, functions_[i].borrowed});
       CHECK(stub.has_value(), "the stub is out of reach");
       std::memcpy(reinterpret_cast<void*>(stub_address(i).value), stub->code.data(), stub->code.size());
       stubs_.push_back(*stub);

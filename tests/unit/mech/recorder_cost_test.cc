@@ -18,6 +18,13 @@ rt_leaf:
   mov %rdi, %rax
   ret
 
+# A frame to borrow.
+  .globl rt_lent_ret
+rt_lent:
+  add $0x28, %rsp
+rt_lent_ret:
+  ret
+
 # What a call without a recorder would cost: rt_loop(function, count, argument).
   .globl rt_loop
   .balign 16
@@ -69,6 +76,7 @@ extern "C" {
 uint64_t rt_leaf(const void*);
 void rt_loop(const void* function, uint64_t count, const void* argument);
 void rt_floor(void*);
+extern const char rt_lent_ret[];
 }
 
 namespace rtrace::mech {
@@ -150,6 +158,16 @@ TEST(RecorderCost, IsAFewTimesThatOfTwoStampsAndARecord) {
   {
     InProcessRecorder recorder(setting(agent::Mode::count), {{leaf()}});
     report("counted, with a histogram", costs(recorder, nullptr));
+  }
+  InProcessRecorder::Function borrowing{leaf()};
+  borrowing.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rt_lent_ret)}, 0x28};
+  {
+    InProcessRecorder recorder(setting(agent::Mode::count), {borrowing});
+    report("counted, a frame borrowed", costs(recorder, nullptr));
+  }
+  {
+    InProcessRecorder recorder(setting(agent::Mode::record), {borrowing});
+    report("two records, a frame borrowed", costs(recorder, nullptr));
   }
 }
 

@@ -82,15 +82,108 @@ call 0x7f0000020000
 lea rsp, [rbp - 0xc0]
 mov qword ptr [rbp - 0x98], rax
 mov qword ptr [rbp - 0x20], rdx
+mov qword ptr [rbp - 0x58], rcx
+mov qword ptr [rbp - 0x50], rsi
+mov qword ptr [rbp - 0x48], rdi
+mov qword ptr [rbp - 0x40], r8
+mov qword ptr [rbp - 0x38], r9
+mov qword ptr [rbp - 0x28], r10
+mov qword ptr [rbp - 0x30], r11
 lea rdi, [rbp - 0xc0]
 mov esi, 7
 movabs rax, 0x100000002000
 call rax
 mov rax, qword ptr [rbp - 0x98]
 mov rdx, qword ptr [rbp - 0x20]
+mov rcx, qword ptr [rbp - 0x58]
+mov rsi, qword ptr [rbp - 0x50]
+mov rdi, qword ptr [rbp - 0x48]
+mov r8, qword ptr [rbp - 0x40]
+mov r9, qword ptr [rbp - 0x38]
+mov r10, qword ptr [rbp - 0x28]
+mov r11, qword ptr [rbp - 0x30]
 leave
 ret
 )");
+}
+
+constexpr BorrowedFrame kWords{{0x7f0000300010}, 0x28}, kWhole{{0x7f0000300020}, 0xd8};
+
+WrapperStub borrowing(const agent::FunctionPlan& plan, const BorrowedFrame& frame) {
+  WrapperAddresses addresses = kAt;
+  addresses.borrowed = frame;
+  return *wrapper_stub(plan, 7, addresses);
+}
+
+TEST(WrapperStub, BehindABorrowedFrameJumpsToTheFunction) {
+  const std::string text = listing(borrowing(plain_plan(), kWords));
+  EXPECT_EQ(text.substr(text.find("mov r11, ")), R"(mov r11, qword ptr [rbp - 0x20]
+lea rsp, [rbp - 0x18]
+call 0x7f0000010101
+mov qword ptr [rsp + 0x18], rbp
+lea rbp, [rsp + 0x18]
+lea rsp, [rbp - 0xc0]
+mov qword ptr [rbp - 0x98], rax
+mov qword ptr [rbp - 0x20], rdx
+mov qword ptr [rbp - 0x58], rcx
+mov qword ptr [rbp - 0x50], rsi
+mov qword ptr [rbp - 0x48], rdi
+mov qword ptr [rbp - 0x40], r8
+mov qword ptr [rbp - 0x38], r9
+mov qword ptr [rbp - 0x28], r10
+mov qword ptr [rbp - 0x30], r11
+lea rdi, [rbp - 0xc0]
+mov esi, 7
+movabs rax, 0x100000002000
+call rax
+mov rax, qword ptr [rbp - 0x98]
+mov rdx, qword ptr [rbp - 0x20]
+mov rcx, qword ptr [rbp - 0x58]
+mov rsi, qword ptr [rbp - 0x50]
+mov rdi, qword ptr [rbp - 0x48]
+mov r8, qword ptr [rbp - 0x40]
+mov r9, qword ptr [rbp - 0x38]
+mov r10, qword ptr [rbp - 0x28]
+mov r11, qword ptr [rbp - 0x30]
+leave
+ret
+call 0x7f0000010107
+int3
+movabs rax, 0x7f0000300010
+mov qword ptr [rsp], rax
+mov rax, qword ptr [rbp - 0x60]
+mov rbp, qword ptr [rbp]
+jmp 0x7f0000020000
+)");
+}
+
+TEST(WrapperStub, SaysWhereItGoesOnBehindABorrowedFrame) {
+  const auto stub = borrowing(plain_plan(), kWhole);
+  EXPECT_EQ(at(stub, stub.returns_to), "mov qword ptr [rsp + 0xc8], rbp");
+  using enum StubFrame::Base;
+  const auto size = static_cast<uint16_t>(stub.code.size());
+  const auto launch = static_cast<uint16_t>(size - 33);
+  EXPECT_THAT(stub.frames,
+              ElementsAre(StubFrame{0, rsp, 8}, StubFrame{1, rsp, 16}, StubFrame{4, rbp, 16},
+                          StubFrame{stub.returns_to, rsp, 0xd8},
+                          StubFrame{static_cast<uint16_t>(stub.returns_to + 16), rbp, 16},
+                          StubFrame{static_cast<uint16_t>(launch - 1), rsp, 8}, StubFrame{launch, rbp, 16},
+                          StubFrame{static_cast<uint16_t>(size - 5), rsp, 0xe8}));
+  EXPECT_EQ(at(stub, launch - 1u), "ret");
+}
+
+TEST(WrapperStub, BorrowsWhatItFitsInto) {
+  agent::FunctionPlan plan = plain_plan();
+  std::vector<uint64_t> words, whole;
+  for (uint64_t adds = 0; adds < 0x100; ++adds)
+    if (fits_borrowed(adds, plan)) words.push_back(adds);
+  plan.flags = agent::FunctionPlan::kCapturesAtReturn;
+  for (uint64_t adds = 0; adds < 0x100; ++adds)
+    if (fits_borrowed(adds, plan)) whole.push_back(adds);
+  // 0x58 would take the place that rax is kept at until last.
+  EXPECT_THAT(words,
+              ElementsAre(0x28, 0x38, 0x48, 0x68, 0x78, 0x88, 0x98, 0xa8, 0xb8, 0xc8, 0xd8, 0xe8, 0xf8));
+  EXPECT_THAT(whole, ElementsAre(0xd8, 0xe8, 0xf8));
 }
 
 TEST(WrapperStub, HasNoSideThatIsOutOfReach) {
@@ -149,6 +242,8 @@ TEST(WrapperStub, HasABoundedLength) {
   plan.flags = agent::FunctionPlan::kVectors | agent::FunctionPlan::kCapturesAtReturn;
   plan.passed_bytes = 256;
   EXPECT_LE(wrapper_stub(plan, 7, kAt)->code.size(), kMaxWrapperStub);
+  plan.passed_bytes = 0;
+  EXPECT_LE(borrowing(plan, kWhole).code.size(), kMaxWrapperStub);
 }
 
 TEST(CountingStub, CountsAndJumpsOn) {

@@ -1,0 +1,164 @@
+#include "borrowed_frames.h"
+
+#include <algorithm>
+
+#include "rtrace/arch/insn.h"
+#include "rtrace/arch/stack_operand.h"
+#include "rtrace/unwind/frame_table.h"
+#include "rtrace/unwind/return_frame.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr const char* kTwice = "it returns more than once";
+constexpr const char* kFork = "it returns in two processes";
+constexpr const char* kCaller = "it goes by who calls it";
+constexpr const char* kOwnAbi = "it has rules of its own for registers or the stack";
+constexpr const char* kUnwinds = "it takes part in unwinding";
+constexpr const char* kOutermost = "nothing is to be found above it";
+
+// By name, without underscores in front and glibc's `libc_`; a `*` ends a prefix. With an underscore: as it
+// is.
+struct ByName {
+  const char* name;
+  const char* reason;
+};
+constexpr ByName kExcluded[] = {
+    {"setjmp", kTwice},
+    {"sigsetjmp", kTwice},
+    {"getcontext", kTwice},
+    {"swapcontext", kTwice},
+    {"makecontext", kOwnAbi},
+    {"savectx", kTwice},
+    {"vfork", kTwice},
+    {"fork", kFork},
+    {"Fork", kFork},
+    {"forkpty", kFork},
+    {"daemon", kFork},
+    {"clone", kTwice},
+    {"clone3", kTwice},
+    {"clone_internal", kTwice},
+    {"dlopen*", kCaller},
+    {"dlmopen*", kCaller},
+    {"dlsym*", kCaller},
+    {"dlvsym*", kCaller},
+    {"dlclose*", kCaller},
+    {"dlinfo*", kCaller},
+    {"dladdr*", kCaller},
+    {"dl_*", kCaller},
+    {"Unwind_*", kUnwinds},
+    {"gcc_personality*", kUnwinds},
+    {"gxx_personality*", kUnwinds},
+    {"gnu_objc_personality*", kUnwinds},
+    {"rust_eh_personality", kUnwinds},
+    {"register_frame*", kUnwinds},
+    {"deregister_frame*", kUnwinds},
+    {"frame_state_for", kUnwinds},
+    {"unw_*", kUnwinds},
+    {"backtrace*", kUnwinds},
+    {"tls_get_addr*", kOwnAbi},
+    {"stack_chk_fail*", kOwnAbi},
+    {"x86_*", kOwnAbi},
+    {"x86.*", kOwnAbi},
+    {"llvm_retpoline*", kOwnAbi},
+    {"morestack*", kOwnAbi},
+    {"splitstack_*", kOwnAbi},
+    {"rust_probestack", kOwnAbi},
+    {"probestack", kOwnAbi},
+    {"chkstk*", kOwnAbi},
+    {"objc_msgSend*", kOwnAbi},
+    {"objc_msg_lookup*", kOwnAbi},
+    {"restore_rt", kOwnAbi},
+    {"mcount*", kCaller},
+    {"fentry*", kCaller},
+    {"cyg_profile_func_*", kCaller},
+    {"asan_*", kCaller},
+    {"hwasan_*", kCaller},
+    {"lsan_*", kCaller},
+    {"msan_*", kCaller},
+    {"tsan_*", kCaller},
+    {"ubsan_*", kCaller},
+    {"sanitizer_*", kCaller},
+    {"interceptor_*", kCaller},
+    {"_start", kOutermost},
+    {"__libc_start_main", kOutermost},
+    {"__libc_start_call_main", kOutermost},
+    {"start_thread", kOutermost},
+};
+
+std::string_view plain_name(std::string_view name) {
+  name.remove_prefix(std::min(name.find_first_not_of('_'), name.size()));
+  if (name.starts_with("libc_")) name.remove_prefix(std::string_view("libc_").size());
+  return name;
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+  if (!pattern.starts_with('_')) name = plain_name(name);
+  if (!pattern.ends_with('*')) return name == pattern;
+  pattern.remove_suffix(1);
+  return name.starts_with(pattern);
+}
+
+// Where the caller's part of the stack begins, less the return address; counted from what the operand counts
+// from. nullopt where nothing is known of that.
+std::optional<int64_t> end_of_frame(const unwind::Row& row, const arch::StackOperand& operand) {
+  using unwind::Registers;
+  const size_t base = operand.base == arch::StackOperand::Base::rsp ? Registers::kSp : Registers::kBp;
+  if (row.cfa.kind != unwind::Rule::Kind::in_register || row.cfa.reg != base) return std::nullopt;
+  return row.cfa.offset - static_cast<int64_t>(sizeof(uint64_t));
+}
+
+bool has_unloadable_code(const elf::LoadedObject& object) {
+  return object.link_namespace != 0 ||
+         !(object.main_program || object.name().starts_with("libc.") || object.name().starts_with("ld-"));
+}
+
+}  // namespace
+
+std::string why_returns_itself(std::string_view name) {
+  const auto* row = std::ranges::find_if(kExcluded, [&](const ByName& by) { return matches(by.name, name); });
+  if (row != std::end(kExcluded)) return row->reason;
+  // Go, whose stacks move, knows every return address on them.
+  const bool mangled = name.starts_with("_Z") || name.starts_with("_R");
+  if (!mangled && name.find('.') != std::string_view::npos) return "its name is none of C or C++";
+  return {};
+}
+
+std::string why_looks_up(unwind::FrameTable& table, ElfAddr function) {
+  const auto& functions = table.file().frame_ranges();
+  const auto after = std::ranges::upper_bound(functions, function, {}, &ElfRange::begin);
+  if (after == functions.begin() || !std::prev(after)->contains(function))
+    return "no call frame information tells what its code reads of the stack";
+  const ElfAddr end = std::prev(after)->end;
+  auto code = table.file().bytes_at(function, end - function);
+  for (ElfAddr at = function; at < end;) {
+    const auto insn = arch::decode(code, VirtAddr{at.value});
+    if (!insn) return "its code cannot be read";
+    const auto operand = arch::stack_operand(code.first(insn->length));
+    if (operand && insn->kind != arch::Insn::Kind::nop) {
+      const unwind::Row* row = table.find(at);
+      const auto own = row != nullptr ? end_of_frame(*row, *operand) : std::nullopt;
+      if (own && operand->displacement >= *own) return "its code reads its caller's stack";
+    }
+    at = at + insn->length;
+    code = code.subspan(insn->length);
+  }
+  return {};
+}
+
+std::optional<mech::BorrowedFrame> find_lender(const plan::Objects& objects,
+                                               const agent::FunctionPlan& plan) {
+  std::vector<const elf::LoadedObject*> lenders;
+  for (const elf::LoadedObject& object : objects)
+    if (!has_unloadable_code(object)) lenders.push_back(&object);
+  std::ranges::stable_sort(lenders, {},
+                           [](const auto* object) { return !object->name().starts_with("libc."); });
+  for (const elf::LoadedObject* lender : lenders) {
+    const auto fits = [&](uint32_t adds) { return mech::fits_borrowed(adds, plan); };
+    const auto found = unwind::find_return_frame(lender->file, fits);
+    if (found) return mech::BorrowedFrame{lender->at(found->ret), found->adds};
+  }
+  return std::nullopt;
+}
+
+}  // namespace rtrace::session

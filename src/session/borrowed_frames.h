@@ -1,0 +1,31 @@
+// Functions that an exception, a cancelled thread or a backtrace may pass: which of them can be wrapped
+// behind a borrowed frame (mech/wrapper_stub.h), and what is borrowed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rtrace/elf/elf_file.h"
+#include "rtrace/mech/wrapper_stub.h"
+#include "rtrace/plan/plan.h"
+
+namespace rtrace::unwind {
+class FrameTable;
+}
+
+namespace rtrace::session {
+
+// Why a function of that name must return to its caller itself; empty where nothing is known against it.
+std::string why_returns_itself(std::string_view name);
+
+// Why the code of the function that begins there cannot find its caller behind a borrowed frame; empty where
+// it looks no further up than its own frame.
+std::string why_looks_up(unwind::FrameTable& table, ElfAddr function);
+
+// A frame for that plan, of code that stays mapped as long as the process: the C library's, else the dynamic
+// linker's or the program's own.
+std::optional<mech::BorrowedFrame> find_lender(const plan::Objects& objects, const agent::FunctionPlan& plan);
+
+}  // namespace rtrace::session

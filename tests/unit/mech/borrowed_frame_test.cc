@@ -1,0 +1,340 @@
+// What passes through a wrapper behind a borrowed frame, in this process: exceptions, the end of a thread,
+// backtraces, and every register.
+#include <execinfo.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csetjmp>
+#include <stdexcept>
+#include <thread>
+
+#include "mech/in_process_recorder.h"
+
+asm(R"(
+  .text
+# What a library might lend: rb_words_ret and rb_whole_ret are the return addresses.
+  .globl rb_words_ret, rb_whole_ret
+  .type rb_lent_words, @function
+rb_lent_words:
+  .cfi_startproc
+  sub $0x28, %rsp
+  .cfi_def_cfa_offset 0x30
+  nop
+  add $0x28, %rsp
+rb_words_ret:
+  .cfi_def_cfa_offset 8
+  ret
+  .cfi_endproc
+  .type rb_lent_whole, @function
+rb_lent_whole:
+  .cfi_startproc
+  sub $0xd8, %rsp
+  .cfi_def_cfa_offset 0xe0
+  nop
+  add $0xd8, %rsp
+rb_whole_ret:
+  .cfi_def_cfa_offset 8
+  ret
+  .cfi_endproc
+
+  .macro WRAPPED name
+  .globl \name
+  .type \name, @function
+  .balign 16
+\name:
+  .cfi_startproc
+  .byte 0x0f, 0x1f, 0x44, 0x00, 0x00
+  .endm
+
+# rb_through(function, argument) calls it.
+WRAPPED rb_through
+  sub $8, %rsp
+  .cfi_def_cfa_offset 16
+  mov %rdi, %rax
+  mov %rsi, %rdi
+  call *%rax
+  add $8, %rsp
+  .cfi_def_cfa_offset 8
+  ret
+  .cfi_endproc
+
+WRAPPED rb_sets_all
+  mov $1, %eax
+  mov $2, %edx
+  mov $3, %ecx
+  mov $4, %esi
+  mov $5, %edi
+  mov $6, %r8d
+  mov $7, %r9d
+  mov $8, %r10d
+  mov $9, %r11d
+  ret
+  .cfi_endproc
+
+WRAPPED rb_tells_rbp
+  mov %rbp, %rax
+  ret
+  .cfi_endproc
+
+WRAPPED rb_tells_rsp
+  mov %rsp, %rax
+  ret
+  .cfi_endproc
+
+# rb_left(table): what rb_sets_all has left in each register.
+  .globl rb_left
+rb_left:
+  push %rbx
+  mov %rdi, %rbx
+  call rb_sets_all
+  mov %rax, (%rbx)
+  mov %rdx, 8(%rbx)
+  mov %rcx, 16(%rbx)
+  mov %rsi, 24(%rbx)
+  mov %rdi, 32(%rbx)
+  mov %r8, 40(%rbx)
+  mov %r9, 48(%rbx)
+  mov %r10, 56(%rbx)
+  mov %r11, 64(%rbx)
+  pop %rbx
+  ret
+
+# What rb_tells_rbp finds.
+  .globl rb_found_rbp
+rb_found_rbp:
+  push %rbp
+  mov $0x1234, %ebp
+  call rb_tells_rbp
+  cmp $0x1234, %ebp
+  je 1f
+  xor %eax, %eax
+1:
+  pop %rbp
+  ret
+)");
+
+extern "C" {
+extern const char rb_words_ret[], rb_whole_ret[];
+long rb_through(long (*function)(void*), void* argument);
+void rb_sets_all();
+uint64_t rb_tells_rbp();
+uint64_t rb_tells_rsp();
+void rb_left(uint64_t* table);
+uint64_t rb_found_rbp();
+}
+
+namespace rtrace::mech {
+namespace {
+
+enum class Lent : uint8_t { nothing, words, whole };
+
+InProcessRecorder::Function behind(auto* function, Lent lent) {
+  InProcessRecorder::Function wrapped{reinterpret_cast<const void*>(function)};
+  if (lent == Lent::words) wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_words_ret)}, 0x28};
+  if (lent == Lent::whole) {
+    wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_whole_ret)}, 0xd8};
+    wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
+  }
+  return wrapped;
+}
+
+const char* name_of(Lent lent) {
+  return lent == Lent::nothing ? "its own frame" : lent == Lent::words ? "two words" : "a whole frame";
+}
+
+struct Destroyed {
+  explicit Destroyed(long& count) : count_(count) {}
+  ~Destroyed() { ++count_; }
+  Destroyed(const Destroyed&) = delete;
+  Destroyed& operator=(const Destroyed&) = delete;
+
+ private:
+  long& count_;
+};
+
+long throw_it(void* value) {
+  throw *static_cast<long*>(value);
+}
+
+long rethrow_it(void* value) {
+  try {
+    return rb_through(throw_it, value);
+  } catch (long) {
+    throw;
+  }
+}
+
+bool is_caught(long (*function)(void*), long value) {
+  long destroyed = 0;
+  try {
+    const Destroyed guard(destroyed);
+    rb_through(function, &value);
+  } catch (long caught) {
+    return caught == value && destroyed == 1;
+  }
+  return false;
+}
+
+class BorrowedFrames : public testing::TestWithParam<std::pair<agent::Mode, Lent>> {
+ protected:
+  agent::Mode mode() const { return GetParam().first; }
+  Lent lent() const { return GetParam().second; }
+  // Never full, for nobody reads.
+  InProcessRecorder::Setting setting() const { return {mode(), agent::OnFull::drop, uint64_t{1} << 20}; }
+  static uint64_t entered(const InProcessRecorder& recorder) {
+    return counted_calls(recorder.records())[0].entered;
+  }
+};
+
+TEST_P(BorrowedFrames, LetExceptionsPass) {
+  constexpr long kThreads = 4, kEach = 25'000;
+  InProcessRecorder recorder(setting(), {behind(rb_through, lent())});
+  recorder.patch();
+  std::atomic<long> caught = 0;
+  const auto work = [&] {
+    for (long i = 0; i < kEach; ++i) caught += is_caught(i % 2 == 0 ? throw_it : rethrow_it, i);
+  };
+  std::vector<std::thread> threads;
+  for (long i = 0; i < kThreads; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  recorder.unpatch();
+  EXPECT_EQ(caught, kThreads * kEach);
+  if (mode() == agent::Mode::count) {
+    EXPECT_EQ(entered(recorder), uint64_t{kThreads} * kEach * 3 / 2);
+  }
+}
+
+long exit_it(void*) {
+  pthread_exit(nullptr);
+}
+
+long wait_for_ever(void* reached) {
+  static_cast<std::atomic<bool>*>(reached)->store(true);
+  for (;;) pause();
+}
+
+struct Ending {
+  bool cancelled = false;
+  long destroyed = 0;
+  std::atomic<bool> reached = false;
+};
+
+void* ends(void* argument) {
+  auto* ending = static_cast<Ending*>(argument);
+  const Destroyed guard(ending->destroyed);
+  rb_through(ending->cancelled ? wait_for_ever : exit_it, &ending->reached);
+  return argument;
+}
+
+TEST_P(BorrowedFrames, LetThreadsEnd) {
+  InProcessRecorder recorder(setting(), {behind(rb_through, lent())});
+  recorder.patch();
+  for (int i = 0; i < 100; ++i) {
+    Ending ending;
+    ending.cancelled = i % 2 == 0;
+    pthread_t thread{};
+    ASSERT_EQ(pthread_create(&thread, nullptr, ends, &ending), 0);
+    while (ending.cancelled && !ending.reached) std::this_thread::yield();
+    if (ending.cancelled) pthread_cancel(thread);
+    void* result = nullptr;
+    pthread_join(thread, &result);
+    ASSERT_EQ(result, ending.cancelled ? PTHREAD_CANCELED : nullptr);
+    ASSERT_EQ(ending.destroyed, 1);
+  }
+  recorder.unpatch();
+}
+
+struct Trace {
+  void* frames[64] = {};
+  int count = 0;
+};
+
+long take_backtrace(void* argument) {
+  auto* trace = static_cast<Trace*>(argument);
+  trace->count = backtrace(trace->frames, 64);
+  return 0;
+}
+
+__attribute__((noinline)) Trace trace_through() {
+  Trace trace;
+  rb_through(take_backtrace, &trace);
+  return trace;
+}
+
+TEST_P(BorrowedFrames, AreOneMoreFrameOfABacktrace) {
+  const Trace plain = trace_through();
+  InProcessRecorder recorder(setting(), {behind(rb_through, lent())});
+  recorder.patch();
+  Trace wrapped = trace_through();
+  recorder.unpatch();
+  auto* end = wrapped.frames + wrapped.count;
+  auto* lender = std::find_if(
+      wrapped.frames, end, [](const void* frame) { return frame == rb_words_ret || frame == rb_whole_ret; });
+  ASSERT_NE(lender, end);
+  std::copy(lender + 1, end, lender);
+  ASSERT_EQ(wrapped.count - 1, plain.count);
+  // But for the two calls of trace_through() itself.
+  int different = 0;
+  for (int i = 0; i < plain.count; ++i) different += wrapped.frames[i] != plain.frames[i];
+  EXPECT_LE(different, 1);
+}
+
+std::jmp_buf away;
+long jump_away(void*) {
+  std::longjmp(away, 1);
+}
+
+TEST_P(BorrowedFrames, AreLeftByALongjmp) {
+  InProcessRecorder recorder(setting(), {behind(rb_through, lent())});
+  recorder.patch();
+  volatile int left = 0;
+  if (setjmp(away) != 0) left = left + 1;
+  if (left < 1000) rb_through(jump_away, nullptr);
+  recorder.unpatch();
+  EXPECT_EQ(left, 1000);
+}
+
+std::string name_of_case(const testing::TestParamInfo<BorrowedFrames::ParamType>& info) {
+  const char* const modes[] = {"off", "record", "count"};
+  return std::string(modes[static_cast<int>(info.param.first)]) +
+         (info.param.second == Lent::words ? "_words" : "_whole");
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, BorrowedFrames,
+                         testing::Values(std::pair(agent::Mode::off, Lent::words),
+                                         std::pair(agent::Mode::record, Lent::words),
+                                         std::pair(agent::Mode::record, Lent::whole),
+                                         std::pair(agent::Mode::count, Lent::words)),
+                         name_of_case);
+
+// Callers that know a function rely on the registers that it does not touch.
+TEST(Wrapper, LeavesAllRegistersAsTheFunctionDoes) {
+  for (const auto mode : {agent::Mode::off, agent::Mode::record, agent::Mode::count}) {
+    for (const Lent lent : {Lent::nothing, Lent::words, Lent::whole}) {
+      InProcessRecorder recorder({mode, agent::OnFull::drop, uint64_t{1} << 16}, {behind(rb_sets_all, lent)});
+      recorder.patch();
+      uint64_t left[9] = {};
+      rb_left(left);
+      recorder.unpatch();
+      for (uint64_t i = 0; i < std::size(left); ++i) EXPECT_EQ(left[i], i + 1) << name_of(lent);
+    }
+  }
+}
+
+TEST(Wrapper, BehindABorrowedFrameShowsTheCallersRbpAndAnAlignedStack) {
+  for (const Lent lent : {Lent::words, Lent::whole}) {
+    InProcessRecorder recorder({agent::Mode::count, agent::OnFull::drop, uint64_t{1} << 16},
+                               {behind(rb_tells_rbp, lent), behind(rb_tells_rsp, lent)});
+    recorder.patch();
+    const uint64_t rbp = rb_found_rbp(), rsp = rb_tells_rsp();
+    recorder.unpatch();
+    EXPECT_EQ(rbp, 0x1234u) << name_of(lent);
+    EXPECT_EQ(rsp % 16, 8u) << name_of(lent);
+  }
+}
+
+}  // namespace
+}  // namespace rtrace::mech

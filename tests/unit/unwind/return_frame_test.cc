@@ -1,0 +1,65 @@
+#include "rtrace/unwind/return_frame.h"
+
+#include <gmock/gmock.h>
+
+#include "rtrace/base/error.h"
+#include "rtrace/unwind/frame_table.h"
+#include "unwind/made_object.h"
+
+namespace rtrace::unwind {
+namespace {
+
+constexpr uint32_t kWords = 0x28, kWholeFrame = 0xd8;  // what wrappers of both kinds need
+
+std::optional<ReturnFrame> least(const std::shared_ptr<const elf::ElfFile>& file, uint32_t fewest) {
+  return find_return_frame(file, [&](uint32_t adds) { return adds % 16 == 8 && adds >= fewest; });
+}
+
+std::shared_ptr<const elf::ElfFile> library(const std::string& name) {
+  for (const char* folder : {"/lib/x86_64-linux-gnu/", "/usr/lib/x86_64-linux-gnu/", "/lib64/"}) {
+    try {
+      return elf::ElfFile::open(folder + name);
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return nullptr;
+}
+
+struct Lender {
+  const char* name;
+  bool whole;  // lends a whole frame too
+};
+class ReturnFrameIn : public testing::TestWithParam<Lender> {};
+
+TEST_P(ReturnFrameIn, IsFoundForWordsAndForAWholeFrame) {
+  const auto file = library(GetParam().name);
+  if (file == nullptr) GTEST_SKIP() << GetParam().name << " is not installed";
+  for (uint32_t fewest : {kWords, kWholeFrame}) {
+    const auto found = least(file, fewest);
+    if (fewest == kWholeFrame && !GetParam().whole) continue;
+    ASSERT_TRUE(found.has_value());
+    EXPECT_GE(found->adds, fewest);
+    EXPECT_LE(found->adds, 2 * kWholeFrame);
+    EXPECT_EQ(file->bytes_at(found->ret, 1)[0], std::byte{0xc3});
+    FrameTable table(file);
+    const Row* row = table.find(found->ret - 1);
+    ASSERT_NE(row, nullptr);
+    EXPECT_EQ(row->cfa.offset, found->adds + 8);
+    EXPECT_EQ(table.find(found->ret)->cfa.offset, 8);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Libraries, ReturnFrameIn,
+                         testing::Values(Lender{"libc.so.6", true}, Lender{"libstdc++.so.6", false},
+                                         Lender{"libruby-3.1.so.3.1", true},
+                                         Lender{"ld-linux-x86-64.so.2", true}));
+
+TEST(ReturnFrame, IsNotFoundWhereNothingFits) {
+  const auto file = library("libc.so.6");
+  if (file == nullptr) GTEST_SKIP();
+  EXPECT_EQ(find_return_frame(file, [](uint32_t) { return false; }), std::nullopt);
+}
+
+}  // namespace
+}  // namespace rtrace::unwind

@@ -46,6 +46,20 @@ bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains)
   return false;
 }
 
+bool has_borrowed_frames(const tracee::ProcessMemory& memory, const Remains& remains) {
+  for (const auto& recorder : remains.recorders) {
+    const auto control = memory.read_value<agent::Control>(recorder.control + agent::kControlOffset);
+    if (!control || control->functions > kMostFunctions) continue;
+    for (uint64_t i = 0; i < control->functions; ++i) {
+      const auto plan =
+          memory.read_value<agent::FunctionPlan>(VirtAddr{control->plans + i * sizeof(agent::FunctionPlan)});
+      if (!plan) break;
+      if ((plan->flags & agent::FunctionPlan::kBorrowedFrame) != 0) return true;
+    }
+  }
+  return false;
+}
+
 bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains) {
   std::vector<Range> code;
   for (const auto& page : remains.pages)

@@ -108,7 +108,21 @@ std::optional<int64_t> end_of_frame(const unwind::Row& row, const arch::StackOpe
   return row.cfa.offset - static_cast<int64_t>(sizeof(uint64_t));
 }
 
-bool has_unloadable_code(const elf::LoadedObject& object) {
+// A pop with nothing of the function's own on the stack.
+bool pops_return_address(std::span<const std::byte> insn, const unwind::Row& row) {
+  const bool extended = insn.size() == 2 && insn[0] == std::byte{0x41};
+  const auto code = std::to_integer<uint8_t>(insn.back());
+  if (!(extended || insn.size() == 1) || code < 0x58 || code > 0x5f) return false;
+  return end_of_frame(row, {arch::StackOperand::Base::rsp, 0}) == 0;
+}
+
+bool looks_up(const unwind::Row& row, std::span<const std::byte> insn) {
+  const auto operand = arch::stack_operand(insn);
+  const auto own = operand ? end_of_frame(row, *operand) : std::nullopt;
+  return (own && operand->displacement >= *own) || pops_return_address(insn, row);
+}
+
+bool may_be_unloaded(const elf::LoadedObject& object) {
   return object.link_namespace != 0 ||
          !(object.main_program || object.name().starts_with("libc.") || object.name().starts_with("ld-"));
 }
@@ -134,12 +148,9 @@ std::string why_looks_up(unwind::FrameTable& table, ElfAddr function) {
   for (ElfAddr at = function; at < end;) {
     const auto insn = arch::decode(code, VirtAddr{at.value});
     if (!insn) return "its code cannot be read";
-    const auto operand = arch::stack_operand(code.first(insn->length));
-    if (operand && insn->kind != arch::Insn::Kind::nop) {
-      const unwind::Row* row = table.find(at);
-      const auto own = row != nullptr ? end_of_frame(*row, *operand) : std::nullopt;
-      if (own && operand->displacement >= *own) return "its code reads its caller's stack";
-    }
+    const unwind::Row* row = insn->kind == arch::Insn::Kind::nop ? nullptr : table.find(at);
+    if (row != nullptr && looks_up(*row, code.first(insn->length)))
+      return "its code reads its caller's stack";
     at = at + insn->length;
     code = code.subspan(insn->length);
   }
@@ -150,7 +161,7 @@ std::optional<mech::BorrowedFrame> find_lender(const plan::Objects& objects,
                                                const agent::FunctionPlan& plan) {
   std::vector<const elf::LoadedObject*> lenders;
   for (const elf::LoadedObject& object : objects)
-    if (!has_unloadable_code(object)) lenders.push_back(&object);
+    if (!may_be_unloaded(object)) lenders.push_back(&object);
   std::ranges::stable_sort(lenders, {},
                            [](const auto* object) { return !object->name().starts_with("libc."); });
   for (const elf::LoadedObject* lender : lenders) {

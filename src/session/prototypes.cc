@@ -134,8 +134,9 @@ Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Calle
   if (Found found = in_files(point)) return {found, found->origin};
   std::string why;
   auto ask = [&](const std::shared_ptr<const elf::ElfFile>& file, auto question) -> Found {
-    // A table of counts shows no arguments.
-    if (file == nullptr || !options_.call_lines) return nullptr;
+    // A table of counts shows no arguments; but where they lie a wrapper must know.
+    const bool wanted = options_.call_lines || options_.mechanism == Options::Mechanism::trampoline;
+    if (file == nullptr || !wanted) return nullptr;
     const auto& [debug, reason] = files.debug_info(file, servers);
     if (debug == nullptr) {
       why += "; " + reason;

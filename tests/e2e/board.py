@@ -6,13 +6,10 @@ import struct
 import harness
 
 
-class Target(harness.Target):
-    """`name FILE`, with FILE in `folder`."""
+class Words:
+    """Those of a file that a target maps."""
 
-    def __init__(self, name, folder):
-        path = os.path.join(folder, "board")
-        super().__init__([harness.target(name), path])
-        self.expect("pid ")
+    def __init__(self, path):
         with open(path, "r+b") as file:
             self.board = mmap.mmap(file.fileno(), 4096)
 
@@ -24,4 +21,17 @@ class Target(harness.Target):
 
     def end(self):
         struct.pack_into("=Q", self.board, 0, 1)
+
+
+class Target(Words, harness.Target):
+    """`name FILE`, with FILE in `folder`."""
+
+    def __init__(self, name, folder):
+        path = os.path.join(folder, "board")
+        harness.Target.__init__(self, [harness.target(name), path])
+        self.expect("pid ")
+        Words.__init__(self, path)
+
+    def end(self):
+        Words.end(self)
         return self.finish()[1]

@@ -128,12 +128,15 @@ class Counting(unittest.TestCase):
         self.assertIn("labs@libc.so.6, 1000 calls", result.trace.replace(":", ","), result)
 
     def test_what_is_declined_is_said_with_its_reason_and_counted_all_the_same(self):
-        words = ["-q", "-F", harness.CONF, "-x", "puts@libc.so.*", "-x", "printf@libc.so.*", "-x", "main"]
+        words = ["-q", "-F", harness.CONF, "-x", "fork@libc.so.*", "-x", "printf@libc.so.*", "-x", "dlsym@libc.so.*",
+                 "-x", "main"]
         result = harness.run(COUNTING + words + LEAVES + [harness.target("counts"), "ticking", "10"])
         summary = harness.Summary(result.trace)
         said = dict(breakpoints_said(result.stderr))
-        self.assertEqual(sorted(said), ["main", "printf@libc.so.6", "puts@libc.so.6"], result)
-        self.assertIn("no cancellation point", said["puts@libc.so.6"])
+        self.assertEqual(sorted(said), ["dlsym@libc.so.6", "fork@libc.so.6", "main", "printf@libc.so.6"], result)
+        self.assertIn("returns in two processes", said["fork@libc.so.6"])
+        self.assertIn("goes by who calls it", said["dlsym@libc.so.6"])
+        self.assertIn("may lie in memory", said["printf@libc.so.6"])
         self.assertIn("no prototype is known", said["main"])
         self.assertEqual(summary.rows["main"]["calls"], 1, result)
         self.assertEqual(summary.rows[NAMES[0]]["calls"], 10, result)

@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+"""What passes calls that are counted inside the process: exceptions, the end of threads, jumps, switched stacks, forks.
+
+passing_test.py [ROUNDS]: so many attaches to a process that does all of that (3).
+"""
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import board
+import harness
+
+ROUNDS = 3
+LIBC = ["qsort", "bsearch", "read", "pause", "pthread_cond_wait"]
+NAMES = [name + "@libc.so.6" for name in LIBC] + ["through"]
+TRACED = [word for name in LIBC for word in ("-x", name + "@libc.so.*")] + ["-x", "through"]
+
+
+def counted(mechanism, way, count):
+    words = ["-c", "--explain", "--mechanism=" + mechanism] + TRACED
+    result = harness.run(words + [harness.target("passes"), way, str(count)], patience=4 * harness.PATIENCE)
+    return result, {name: row["calls"] for name, row in harness.Summary(result.trace).rows.items()}
+
+
+def breakpoints_said(stderr):
+    return re.findall(r"^rtrace: (\S+): a breakpoint, no trampoline: (.*)$", stderr, re.M)
+
+
+class Passing(unittest.TestCase):
+    def expect(self, way, count, calls):
+        """All right, each call counted, and none by a breakpoint."""
+        result, seen = counted("trampoline", way, count)
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(breakpoints_said(result.stderr), [], result)
+        self.assertEqual({name: seen.get(name) for name in calls}, calls, result)
+        return result, seen
+
+    def test_exceptions_are_caught_above_wrapped_calls(self):
+        n = 100000
+        self.expect("throwing", n, {"qsort@libc.so.6": 2 * n, "bsearch@libc.so.6": n, "through": 2 * n})
+
+    def test_threads_that_wait_in_wrapped_calls_are_cancelled(self):
+        n = 600
+        _, seen = self.expect("cancelling", n, {"pause@libc.so.6": n // 3, "pthread_cond_wait@libc.so.6": n // 3})
+        self.assertGreaterEqual(seen["read@libc.so.6"], n // 3)
+
+    def test_threads_exit_from_wrapped_calls(self):
+        self.expect("exiting", 1000, {"qsort@libc.so.6": 1000})
+
+    def test_wrapped_calls_are_left_by_longjmp(self):
+        self.expect("jumping", 1000, {"qsort@libc.so.6": 1000})
+
+    def test_stacks_are_switched_and_moved_inside_wrapped_calls(self):
+        self.expect("switching", 20, {"qsort@libc.so.6": 160})
+
+    def test_children_that_are_made_inside_a_wrapped_call_return_from_it(self):
+        self.expect("forking", 30, {"qsort@libc.so.6": 30})
+
+    def test_the_program_finds_its_own_frames_and_one_more(self):
+        result, _ = self.expect("tracing", 1, {"qsort@libc.so.6": 1})
+        untraced = subprocess.run([harness.target("passes"), "tracing", "1"], capture_output=True, text=True,
+                                  check=True).stdout
+        depth = [len(text.splitlines()) for text in (untraced, result.stdout)]
+        self.assertEqual(depth[0] + 1, depth[1], (untraced, result.stdout))
+        own = [re.findall(r"passes\(([^)]*)\)", text) for text in (untraced, result.stdout)]
+        self.assertEqual(own[0], own[1])
+
+    def test_the_counts_are_those_of_breakpoints(self):
+        for way, count in (("throwing", 400), ("exiting", 40), ("jumping", 40), ("switching", 2), ("forking", 3)):
+            with self.subTest(way):
+                results = [counted(mechanism, way, count) for mechanism in ("breakpoint", "trampoline")]
+                self.assertEqual([result.status for result, _ in results], [0, 0], results[1][0])
+                self.assertEqual(results[0][1], results[1][1], results[1][0])
+
+
+class UnderLoad(unittest.TestCase):
+    def test_attach_and_detach_while_everything_passes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            load = harness.Target([harness.target("passes"), "under-load", folder + "/board"])
+            self.addCleanup(load.abandon)
+            load.expect("pid ")
+            words = board.Words(folder + "/board")
+            for _ in range(ROUNDS):
+                attached = harness.Attached(["-c", "--explain", "--mechanism=trampoline"] + TRACED, [load.pid])
+                try:
+                    self.moves_on(words)
+                finally:
+                    result = attached.stop()
+                self.assertEqual(result.status, 0, result)
+                self.assertEqual(breakpoints_said(result.stderr), [], result)
+                calls = {name: row["calls"] for name, row in harness.Summary(result.trace).rows.items()}
+                self.assertGreater(calls["qsort@libc.so.6"], 0, result)
+                self.assertFalse(harness.altered_code(load.pid))
+                self.moves_on(words)
+            words.end()
+            self.assertEqual(load.finish()[1], 0, "went wrong: %d" % words.word(1))
+
+    def moves_on(self, words):
+        before = words.words(2, 4)
+        harness.wait_until(lambda: all(b > a + 2 for a, b in zip(before, words.words(2, 4))), "all threads go on")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1].isdigit():
+        ROUNDS = int(sys.argv.pop(1))
+    unittest.main()

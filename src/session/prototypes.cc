@@ -134,9 +134,7 @@ Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Calle
   if (Found found = in_files(point)) return {found, found->origin};
   std::string why;
   auto ask = [&](const std::shared_ptr<const elf::ElfFile>& file, auto question) -> Found {
-    // A table of counts shows no arguments; but where they lie a wrapper must know.
-    const bool wanted = options_.call_lines || options_.mechanism == Options::Mechanism::trampoline;
-    if (file == nullptr || !wanted) return nullptr;
+    if (file == nullptr) return nullptr;
     const auto& [debug, reason] = files.debug_info(file, servers);
     if (debug == nullptr) {
       why += "; " + reason;
@@ -146,12 +144,16 @@ Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Calle
     if (!answer.prototype) why += "; " + answer.reason;
     return answer.prototype;
   };
+  const auto at_callee = [&](auto& debug) { return debug.function_at(*callee.address); };
+  // A table of counts shows no arguments; but where they lie a wrapper must know.
+  const bool shown = options_.call_lines;
+  const bool placed = !shown && options_.mechanism == Options::Mechanism::trampoline;
   Found found;
-  if (callee.address)
-    found = ask(callee.file, [&](auto& debug) { return debug.function_at(*callee.address); });
+  if (shown && callee.address) found = ask(callee.file, at_callee);
   if (!found) found = of_alias(point);
-  if (!found) found = ask(caller, [&](auto& debug) { return debug.declaration_of(point.name); });
+  if (!found && shown) found = ask(caller, [&](auto& debug) { return debug.declaration_of(point.name); });
   if (!found) found = from_fallback(point);
+  if (!found && placed && callee.address) found = ask(callee.file, at_callee);
   if (found) return {found, found->origin};
   return {nullptr, why.empty() ? "none" : "none (" + why.substr(2) + ")"};
 }

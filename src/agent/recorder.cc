@@ -108,6 +108,7 @@ __attribute__((noinline)) void record_entry(const Control& control, Slot& slot, 
   const uint64_t then = frame.entry.ticks;
   frame.kept[0] = append_entry(control, slot, frame, plan);
   if (frame.kept[0] == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
+  if (frame.kept[0] != 0) add_alone(slot.open, 1);
   hold_since(control, slot, then, control.share_inside);
 }
 
@@ -128,12 +129,13 @@ void prepare_entry(WrapperFrame& frame, const FunctionPlan& plan, const Slot& sl
   entry.return_address = *reinterpret_cast<const uint64_t*>(entry.sp);
 }
 
-void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, const Slot& slot, uint64_t ticks) {
+void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, Slot& slot, uint64_t ticks) {
   ReturnRecord& returned = frame.returned;
   returned.head = plan.return_head;
   returned.ticks = ticks;
   returned.held = slot.held;
   returned.call = frame.kept[0];
+  add_alone(slot.open, ~uint64_t{0});
 }
 
 // Where a slot must be looked for, or the time be asked for elsewhere.
@@ -205,6 +207,7 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
   if ((plan.flags & FunctionPlan::kPlainEntry) != 0) {
     frame.kept[0] = rtrace_append_words(slot, &frame, plan.entry_words);
     if (frame.kept[0] != 0) [[likely]] {
+      add_alone(slot->open, 1);
       add_alone(slot->held, control.share_inside);
       return passed;
     }

@@ -31,11 +31,28 @@ bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains) {
   });
 }
 
+namespace {
+
+// SharedRecords::open_calls()
+uint64_t recorded_open(const tracee::ProcessMemory& memory, const agent::Control& control,
+                       const agent::SharedHeader& header) {
+  uint64_t open = 0;
+  for (uint64_t index = 0; index < std::size(header.used) * 64; ++index) {
+    if ((header.used[index / 64] >> index % 64 & 1) == 0) continue;
+    const VirtAddr slot{control.slots + index * sizeof(agent::Slot)};
+    open += memory.read_value<uint64_t>(slot + offsetof(agent::Slot, open)).value_or(0);
+  }
+  return open;
+}
+
+}  // namespace
+
 bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains) {
   for (const auto& recorder : remains.recorders) {
     const auto control = memory.read_value<agent::Control>(recorder.control + agent::kControlOffset);
     const auto header = memory.read_value<agent::SharedHeader>(recorder.shared.begin);
     if (!control || !header || control->functions > kMostFunctions) continue;
+    if (recorded_open(memory, *control, *header) != 0) return true;
     const uint64_t claimed = uint64_t{control->functions} + header->summaries_claimed;
     for (uint64_t i = 0; i < std::min<uint64_t>(claimed, control->summaries_count); ++i) {
       const VirtAddr at{control->summaries + i * sizeof(agent::Summary)};

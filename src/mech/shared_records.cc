@@ -148,6 +148,12 @@ void SharedRecords::mappings_changed() const {
   std::atomic_ref<uint64_t>(header().mappings).fetch_add(1);
 }
 
+uint64_t SharedRecords::open_calls() const {
+  uint64_t open = 0;
+  for (uint64_t index : used()) open += load(slot(index).open);
+  return open;
+}
+
 std::vector<uint64_t> SharedRecords::used() const {
   std::vector<uint64_t> found;
   for (uint64_t first = 0; first < size_.slots(); first += 64) {

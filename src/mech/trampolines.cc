@@ -240,7 +240,8 @@ std::string Trampolines::why_needed(std::span<const StoppedThread> threads) cons
 }
 
 bool Trampolines::has_open_calls() const {
-  return std::ranges::any_of(counted(),
+  return records().open_calls() != 0 ||
+         std::ranges::any_of(counted(),
                              [](const CountedCalls& calls) { return calls.entered != calls.returned; });
 }
 

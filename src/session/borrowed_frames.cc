@@ -1,4 +1,4 @@
-#include "borrowed_frames.h"
+#include "rtrace/session/borrowed_frames.h"
 
 #include <algorithm>
 
@@ -10,7 +10,9 @@
 namespace rtrace::session {
 namespace {
 
-constexpr const char* kTwice = "it returns more than once";
+constexpr size_t kMostPieces = 64;  // of a function's code
+
+constexpr const char* kReturnsTwice = "it returns more than once";
 constexpr const char* kFork = "it returns in two processes";
 constexpr const char* kCaller = "it goes by who calls it";
 constexpr const char* kOwnAbi = "it has rules of its own for registers or the stack";
@@ -24,20 +26,20 @@ struct ByName {
   const char* reason;
 };
 constexpr ByName kExcluded[] = {
-    {"setjmp", kTwice},
-    {"sigsetjmp", kTwice},
-    {"getcontext", kTwice},
-    {"swapcontext", kTwice},
+    {"setjmp", kReturnsTwice},
+    {"sigsetjmp", kReturnsTwice},
+    {"getcontext", kReturnsTwice},
+    {"swapcontext", kReturnsTwice},
     {"makecontext", kOwnAbi},
-    {"savectx", kTwice},
-    {"vfork", kTwice},
+    {"savectx", kReturnsTwice},
+    {"vfork", kReturnsTwice},
     {"fork", kFork},
     {"Fork", kFork},
     {"forkpty", kFork},
     {"daemon", kFork},
-    {"clone", kTwice},
-    {"clone3", kTwice},
-    {"clone_internal", kTwice},
+    {"clone", kReturnsTwice},
+    {"clone3", kReturnsTwice},
+    {"clone_internal", kReturnsTwice},
     {"dlopen*", kCaller},
     {"dlmopen*", kCaller},
     {"dlsym*", kCaller},
@@ -92,7 +94,7 @@ std::string_view plain_name(std::string_view name) {
   return name;
 }
 
-bool matches(std::string_view pattern, std::string_view name) {
+bool is_named(std::string_view pattern, std::string_view name) {
   if (!pattern.starts_with('_')) name = plain_name(name);
   if (!pattern.ends_with('*')) return name == pattern;
   pattern.remove_suffix(1);
@@ -108,18 +110,13 @@ std::optional<int64_t> end_of_frame(const unwind::Row& row, const arch::StackOpe
   return row.cfa.offset - static_cast<int64_t>(sizeof(uint64_t));
 }
 
-// A pop with nothing of the function's own on the stack.
-bool pops_return_address(std::span<const std::byte> insn, const unwind::Row& row) {
-  const bool extended = insn.size() == 2 && insn[0] == std::byte{0x41};
+// A pop reads where rsp points.
+std::optional<arch::StackOperand> stack_read(std::span<const std::byte> insn) {
+  constexpr std::byte kExtended{0x41};
   const auto code = std::to_integer<uint8_t>(insn.back());
-  if (!(extended || insn.size() == 1) || code < 0x58 || code > 0x5f) return false;
-  return end_of_frame(row, {arch::StackOperand::Base::rsp, 0}) == 0;
-}
-
-bool looks_up(const unwind::Row& row, std::span<const std::byte> insn) {
-  const auto operand = arch::stack_operand(insn);
-  const auto own = operand ? end_of_frame(row, *operand) : std::nullopt;
-  return (own && operand->displacement >= *own) || pops_return_address(insn, row);
+  const bool short_form = insn.size() == 1 || (insn.size() == 2 && insn[0] == kExtended);
+  if (short_form && code >= 0x58 && code <= 0x5f) return arch::StackOperand{};
+  return arch::stack_operand(insn);
 }
 
 bool may_be_unloaded(const elf::LoadedObject& object) {
@@ -127,10 +124,40 @@ bool may_be_unloaded(const elf::LoadedObject& object) {
          !(object.main_program || object.name().starts_with("libc.") || object.name().starts_with("ld-"));
 }
 
+const ElfRange* described_code(const elf::ElfFile& file, ElfAddr address) {
+  const auto& functions = file.frame_ranges();
+  const auto after = std::ranges::upper_bound(functions, address, {}, &ElfRange::begin);
+  return after == functions.begin() || !std::prev(after)->contains(address) ? nullptr : &*std::prev(after);
+}
+
+// Adds where the piece of code leads to besides itself.
+std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, std::vector<ElfAddr>& pieces) {
+  const ElfRange* range = described_code(table.file(), piece);
+  if (range == nullptr) return "no call frame information tells what its code reads of the stack";
+  auto code = table.file().bytes_at(piece, range->end - piece);
+  for (ElfAddr at = piece; at < range->end;) {
+    const auto insn = arch::decode(code, VirtAddr{at.value});
+    if (!insn) return "its code cannot be read";
+    const auto read =
+        insn->kind == arch::Insn::Kind::nop ? std::nullopt : stack_read(code.first(insn->length));
+    const unwind::Row* row = read ? table.find(at) : nullptr;
+    const auto end = row != nullptr ? end_of_frame(*row, *read) : std::nullopt;
+    if (end && read->displacement >= *end) return "its code reads its caller's stack";
+    const bool goes_on = insn->target && insn->kind != arch::Insn::Kind::call;
+    const ElfAddr target{goes_on ? insn->target->value : piece.value};
+    if (!range->contains(target) && std::ranges::find(pieces, target) == pieces.end())
+      pieces.push_back(target);
+    at = at + insn->length;
+    code = code.subspan(insn->length);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string why_returns_itself(std::string_view name) {
-  const auto* row = std::ranges::find_if(kExcluded, [&](const ByName& by) { return matches(by.name, name); });
+  const auto* row =
+      std::ranges::find_if(kExcluded, [&](const ByName& by) { return is_named(by.name, name); });
   if (row != std::end(kExcluded)) return row->reason;
   // Go, whose stacks move, knows every return address on them.
   const bool mangled = name.starts_with("_Z") || name.starts_with("_R");
@@ -138,21 +165,13 @@ std::string why_returns_itself(std::string_view name) {
   return {};
 }
 
+// A function's own code may go on elsewhere: in a part that is seldom run, or in a function that it jumps to,
+// which finds the same return address. What is reached through a slot is not looked at.
 std::string why_looks_up(unwind::FrameTable& table, ElfAddr function) {
-  const auto& functions = table.file().frame_ranges();
-  const auto after = std::ranges::upper_bound(functions, function, {}, &ElfRange::begin);
-  if (after == functions.begin() || !std::prev(after)->contains(function))
-    return "no call frame information tells what its code reads of the stack";
-  const ElfAddr end = std::prev(after)->end;
-  auto code = table.file().bytes_at(function, end - function);
-  for (ElfAddr at = function; at < end;) {
-    const auto insn = arch::decode(code, VirtAddr{at.value});
-    if (!insn) return "its code cannot be read";
-    const unwind::Row* row = insn->kind == arch::Insn::Kind::nop ? nullptr : table.find(at);
-    if (row != nullptr && looks_up(*row, code.first(insn->length)))
-      return "its code reads its caller's stack";
-    at = at + insn->length;
-    code = code.subspan(insn->length);
+  std::vector<ElfAddr> pieces = {function};
+  for (size_t next = 0; next < pieces.size(); ++next) {
+    if (next == kMostPieces) return "its code goes on in too many places";
+    if (std::string why = why_piece_looks_up(table, pieces[next], pieces); !why.empty()) return why;
   }
   return {};
 }

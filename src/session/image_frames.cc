@@ -2,8 +2,8 @@
 #include <memory>
 #include <unordered_map>
 
-#include "borrowed_frames.h"
 #include "image.h"
+#include "rtrace/session/borrowed_frames.h"
 #include "rtrace/unwind/frame_table.h"
 
 namespace rtrace::session {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "borrowed_frames.h"
 #include "leaf_names.h"
 #include "rtrace/agent/recorder.h"
 #include "rtrace/decode/call_decoder.h"
+#include "rtrace/session/borrowed_frames.h"
 
 namespace rtrace::session {
 namespace {

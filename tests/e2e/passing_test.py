@@ -67,6 +67,13 @@ class Passing(unittest.TestCase):
         own = [re.findall(r"passes\(([^)]*)\)", text) for text in (untraced, result.stdout)]
         self.assertEqual(own[0], own[1])
 
+    def test_lines_tell_the_same_calls(self):
+        words = ["--mechanism=trampoline"] + TRACED + [harness.target("passes"), "throwing", "400"]
+        result = harness.run(words)
+        self.assertEqual((result.status, breakpoints_said(result.stderr)), (0, []), result)
+        begun = [sum(name + "(" in line for line in result.lines) for name in (NAMES[0], NAMES[1], NAMES[-1])]
+        self.assertEqual(begun, [800, 400, 800], result)
+
     def test_the_counts_are_those_of_breakpoints(self):
         for way, count in (("throwing", 400), ("exiting", 40), ("jumping", 40), ("switching", 2), ("forking", 3)):
             with self.subTest(way):
@@ -77,29 +84,34 @@ class Passing(unittest.TestCase):
 
 class UnderLoad(unittest.TestCase):
     def test_attach_and_detach_while_everything_passes(self):
+        self.attach_and_detach(["-c"], lambda trace: harness.Summary(trace).rows["qsort@libc.so.6"]["calls"])
+
+    def test_and_while_lines_are_made_of_it(self):
+        self.attach_and_detach([], lambda trace: trace.count(" qsort@libc.so.6("))
+
+    def attach_and_detach(self, options, sorts):
         with tempfile.TemporaryDirectory() as folder:
             load = harness.Target([harness.target("passes"), "under-load", folder + "/board"])
             self.addCleanup(load.abandon)
             load.expect("pid ")
             words = board.Words(folder + "/board")
             for _ in range(ROUNDS):
-                attached = harness.Attached(["-c", "--explain", "--mechanism=trampoline"] + TRACED, [load.pid])
+                attached = harness.Attached(options + ["--explain", "--mechanism=trampoline"] + TRACED, [load.pid])
                 try:
                     self.moves_on(words)
                 finally:
                     result = attached.stop()
                 self.assertEqual(result.status, 0, result)
                 self.assertEqual(breakpoints_said(result.stderr), [], result)
-                calls = {name: row["calls"] for name, row in harness.Summary(result.trace).rows.items()}
-                self.assertGreater(calls["qsort@libc.so.6"], 0, result)
+                self.assertGreater(sorts(result.trace), 0, result)
                 self.assertFalse(harness.altered_code(load.pid))
                 self.moves_on(words)
             words.end()
             self.assertEqual(load.finish()[1], 0, "went wrong: %d" % words.word(1))
 
     def moves_on(self, words):
-        before = words.words(2, 4)
-        harness.wait_until(lambda: all(b > a + 2 for a, b in zip(before, words.words(2, 4))), "all threads go on")
+        before = words.words(2, 5)
+        harness.wait_until(lambda: all(b > a + 2 for a, b in zip(before, words.words(2, 5))), "all threads go on")
 
 
 if __name__ == "__main__":

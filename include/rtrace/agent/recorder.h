@@ -161,7 +161,10 @@ struct Slot {
   uint64_t stack_begin, stack_end;
   uint64_t unused[4];
   PageKnown pages[kPagesKnown];
-  uint64_t padding[48];
+  // Records: calls that were recorded here, less those whose return was. Over all slots: how many are open, on
+  // whatever stack, or were left.
+  uint64_t open;
+  uint64_t padding[47];
 };
 
 // What is known of one function in one thread, or in all threads that got none of their own. In ticks, but

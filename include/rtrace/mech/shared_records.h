@@ -61,6 +61,9 @@ class SharedRecords {
   // What the recorder knows of pages is out of date.
   void mappings_changed() const;
 
+  // Recorded calls that have not returned, on whatever stack; those that were left for good too.
+  uint64_t open_calls() const;
+
   // Slots that have ever had a ring, in rising order.
   std::vector<uint64_t> used() const;
 

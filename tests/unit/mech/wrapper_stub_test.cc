@@ -119,7 +119,7 @@ TEST(WrapperStub, BehindABorrowedFrameJumpsToTheFunction) {
   const std::string text = listing(borrowing(plain_plan(), kWords));
   EXPECT_EQ(text.substr(text.find("mov r11, ")), R"(mov r11, qword ptr [rbp - 0x20]
 lea rsp, [rbp - 0x18]
-call 0x7f0000010101
+call 0x7f0000010107
 mov qword ptr [rsp + 0x18], rbp
 lea rbp, [rsp + 0x18]
 lea rsp, [rbp - 0xc0]
@@ -147,7 +147,7 @@ mov r10, qword ptr [rbp - 0x28]
 mov r11, qword ptr [rbp - 0x30]
 leave
 ret
-call 0x7f0000010107
+call 0x7f000001010d
 int3
 movabs rax, 0x7f0000300010
 mov qword ptr [rsp], rax
@@ -180,9 +180,9 @@ TEST(WrapperStub, BorrowsWhatItFitsInto) {
   plan.flags = agent::FunctionPlan::kCapturesAtReturn;
   for (uint64_t adds = 0; adds < 0x100; ++adds)
     if (fits_borrowed(adds, plan)) whole.push_back(adds);
-  // 0x58 would take the place that rax is kept at until last.
+  // 0x68 would take the place that rax is kept at until last.
   EXPECT_THAT(words,
-              ElementsAre(0x28, 0x38, 0x48, 0x68, 0x78, 0x88, 0x98, 0xa8, 0xb8, 0xc8, 0xd8, 0xe8, 0xf8));
+              ElementsAre(0x28, 0x38, 0x48, 0x58, 0x78, 0x88, 0x98, 0xa8, 0xb8, 0xc8, 0xd8, 0xe8, 0xf8));
   EXPECT_THAT(whole, ElementsAre(0xd8, 0xe8, 0xf8));
 }
 

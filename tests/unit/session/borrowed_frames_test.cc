@@ -1,0 +1,87 @@
+#include "rtrace/session/borrowed_frames.h"
+
+#include <gmock/gmock.h>
+
+#include "rtrace/base/error.h"
+#include "rtrace/unwind/frame_table.h"
+
+namespace rtrace::session {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(BorrowedFrames, AreNotForFunctionsThatGoByTheirReturn) {
+  for (const char* name : {"setjmp",
+                           "_setjmp",
+                           "__sigsetjmp",
+                           "vfork",
+                           "__vfork",
+                           "getcontext",
+                           "clone3",
+                           "fork",
+                           "__libc_fork",
+                           "_Fork",
+                           "dlopen",
+                           "__libc_dlopen_mode",
+                           "_dl_open",
+                           "dlsym",
+                           "_Unwind_Resume",
+                           "__gxx_personality_v0",
+                           "backtrace",
+                           "__tls_get_addr",
+                           "__fentry__",
+                           "mcount",
+                           "__asan_memcpy",
+                           "_start",
+                           "__libc_start_main",
+                           "main.main"})
+    EXPECT_NE(why_returns_itself(name), "") << name;
+  for (const char* name :
+       {"qsort", "read", "pause", "pthread_cond_wait", "main", "start", "posix_spawn", "longjmp",
+        "__cxa_throw", "setjmper", "_ZN3foo4forkEv", "_ZN4core3fmt5Write9write_fmt17h.llvm.1E"})
+    EXPECT_EQ(why_returns_itself(name), "") << name;
+}
+
+std::shared_ptr<const elf::ElfFile> c_library() {
+  try {
+    return elf::ElfFile::open("/lib/x86_64-linux-gnu/libc.so.6");
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+TEST(BorrowedFrames, AreNotForCodeThatReadsItsCallersStack) {
+  const auto file = c_library();
+  if (file == nullptr) GTEST_SKIP() << "no such C library";
+  unwind::FrameTable table(file);
+  const auto why = [&](const char* name) {
+    const auto found = file->find_exported(name);
+    return found ? why_looks_up(table, found->address) : "missing";
+  };
+  for (const char* name : {"printf", "strfmon", "_setjmp", "makecontext", "syscall"})
+    EXPECT_THAT(why(name), HasSubstr("caller's stack")) << name;
+  for (const char* name : {"qsort", "qsort_r", "read", "pause", "puts", "pthread_cond_wait", "nftw", "fopen"})
+    EXPECT_EQ(why(name), "") << name;
+}
+
+TEST(BorrowedFrames, AreLentByTheCLibrary) {
+  const auto file = c_library();
+  if (file == nullptr) GTEST_SKIP() << "no such C library";
+  elf::LoadedObject object;
+  object.path = "/lib/x86_64-linux-gnu/libc.so.6";
+  object.bias = LoadBias{0x7f0000000000};
+  object.file = file;
+  agent::FunctionPlan plan{};
+  const auto words = find_lender({object}, plan);
+  plan.flags = agent::FunctionPlan::kCapturesAtReturn;
+  const auto whole = find_lender({object}, plan);
+  ASSERT_TRUE(words && whole);
+  EXPECT_TRUE(object.maps_executable(words->ret));
+  EXPECT_LT(words->adds, sizeof(agent::WrapperFrame));
+  EXPECT_GT(whole->adds, sizeof(agent::WrapperFrame));
+  object.link_namespace = 1;  // which may go
+  EXPECT_EQ(find_lender({object}, plan), std::nullopt);
+}
+
+}  // namespace
+}  // namespace rtrace::session

@@ -3,7 +3,10 @@
 
 passing_test.py [ROUNDS]: so many attaches to a process that does all of that (3).
 """
+import contextlib
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +14,7 @@ import unittest
 
 import board
 import harness
+from survival_test import engine_of
 
 ROUNDS = 3
 LIBC = ["qsort", "bsearch", "read", "pause", "pthread_cond_wait"]
@@ -89,12 +93,36 @@ class UnderLoad(unittest.TestCase):
     def test_and_while_lines_are_made_of_it(self):
         self.attach_and_detach([], lambda trace: trace.count(" qsort@libc.so.6("))
 
-    def attach_and_detach(self, options, sorts):
+    def test_both_die_and_the_code_is_repaired_while_everything_passes(self):
+        with self.under_load() as (load, words):
+            for _ in range(ROUNDS):
+                attached = harness.Attached(["-c", "--mechanism=trampoline"] + TRACED, [load.pid])
+                self.moves_on(words)
+                engine = engine_of(attached.process.pid)
+                os.kill(attached.process.pid, signal.SIGSTOP)  # so that it cannot heal
+                os.kill(engine, signal.SIGKILL)
+                os.kill(attached.process.pid, signal.SIGKILL)
+                attached.process.wait(harness.PATIENCE)
+                attached.process.stdout.close()
+                self.moves_on(words)
+                subprocess.run([harness.RTRACE, "--repair", "-p", str(load.pid)], capture_output=True, check=True,
+                               timeout=harness.PATIENCE)
+                self.assertFalse(harness.altered_code(load.pid))
+                self.moves_on(words)
+
+    @contextlib.contextmanager
+    def under_load(self):
         with tempfile.TemporaryDirectory() as folder:
             load = harness.Target([harness.target("passes"), "under-load", folder + "/board"])
             self.addCleanup(load.abandon)
             load.expect("pid ")
             words = board.Words(folder + "/board")
+            yield load, words
+            words.end()
+            self.assertEqual(load.finish()[1], 0, "went wrong: %d" % words.word(1))
+
+    def attach_and_detach(self, options, sorts):
+        with self.under_load() as (load, words):
             for _ in range(ROUNDS):
                 attached = harness.Attached(options + ["--explain", "--mechanism=trampoline"] + TRACED, [load.pid])
                 try:
@@ -106,8 +134,6 @@ class UnderLoad(unittest.TestCase):
                 self.assertGreater(sorts(result.trace), 0, result)
                 self.assertFalse(harness.altered_code(load.pid))
                 self.moves_on(words)
-            words.end()
-            self.assertEqual(load.finish()[1], 0, "went wrong: %d" % words.word(1))
 
     def moves_on(self, words):
         before = words.words(2, 5)

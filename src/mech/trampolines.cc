@@ -240,9 +240,9 @@ std::string Trampolines::why_needed(std::span<const StoppedThread> threads) cons
 }
 
 bool Trampolines::has_open_calls() const {
-  return records().open_calls() != 0 ||
-         std::ranges::any_of(counted(),
-                             [](const CountedCalls& calls) { return calls.entered != calls.returned; });
+  return records().open_calls() != 0 || std::ranges::any_of(counted(), [](const CountedCalls& calls) {
+           return calls.entered != calls.returned;
+         });
 }
 
 bool Trampolines::leads_to_wrapper(const StoppedThread& thread) const {

@@ -93,6 +93,15 @@ class UnderLoad(unittest.TestCase):
     def test_and_while_lines_are_made_of_it(self):
         self.attach_and_detach([], lambda trace: trace.count(" qsort@libc.so.6("))
 
+    def test_open_calls_that_no_stack_shows_keep_what_they_return_to(self):
+        for options in (["-c"], []):
+            with self.subTest(options), self.under_load("parked") as (load, words):
+                for _ in range(ROUNDS):
+                    attached = harness.Attached(options + ["--mechanism=trampoline", "-x", "qsort@libc.so.*"], [load.pid])
+                    self.moves_on(words, 4)
+                    self.assertEqual(attached.stop().status, 0)
+                    self.moves_on(words, 4)
+
     def test_both_die_and_the_code_is_repaired_while_everything_passes(self):
         with self.under_load() as (load, words):
             for _ in range(ROUNDS):
@@ -111,9 +120,9 @@ class UnderLoad(unittest.TestCase):
                 self.moves_on(words)
 
     @contextlib.contextmanager
-    def under_load(self):
+    def under_load(self, way="under-load"):
         with tempfile.TemporaryDirectory() as folder:
-            load = harness.Target([harness.target("passes"), "under-load", folder + "/board"])
+            load = harness.Target([harness.target("passes"), way, folder + "/board"])
             self.addCleanup(load.abandon)
             load.expect("pid ")
             words = board.Words(folder + "/board")
@@ -135,9 +144,10 @@ class UnderLoad(unittest.TestCase):
                 self.assertFalse(harness.altered_code(load.pid))
                 self.moves_on(words)
 
-    def moves_on(self, words):
-        before = words.words(2, 5)
-        harness.wait_until(lambda: all(b > a + 2 for a, b in zip(before, words.words(2, 5))), "all threads go on")
+    def moves_on(self, words, first=0):
+        before = words.words(2 + first, 5 - first)
+        harness.wait_until(lambda: all(b > a + 2 for a, b in zip(before, words.words(2 + first, 5 - first))),
+                           "all threads go on")
 
 
 if __name__ == "__main__":

@@ -161,8 +161,8 @@ struct Slot {
   uint64_t stack_begin, stack_end;
   uint64_t unused[4];
   PageKnown pages[kPagesKnown];
-  // Records: calls that were recorded here, less those whose return was. Over all slots: how many are open, on
-  // whatever stack, or were left.
+  // Records: calls that were recorded here, less those whose return was. Over all slots: how many are open,
+  // on whatever stack, or were left.
   uint64_t open;
   uint64_t padding[47];
 };

@@ -33,6 +33,17 @@ bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains) {
 
 namespace {
 
+bool borrows_frames(const tracee::ProcessMemory& memory, VirtAddr control) {
+  const auto head = memory.read_value<agent::ControlHead>(control);
+  if (!head || head->notes_count > kMostFunctions) return false;
+  for (uint64_t i = 0; i < head->notes_count; ++i) {
+    const VirtAddr at = control + agent::kPlansOffset + i * sizeof(agent::FunctionPlan);
+    const auto plan = memory.read_value<agent::FunctionPlan>(at);
+    if (plan && (plan->flags & agent::FunctionPlan::kBorrowedFrame) != 0) return true;
+  }
+  return false;
+}
+
 // SharedRecords::open_calls()
 uint64_t recorded_open(const tracee::ProcessMemory& memory, const agent::Control& control,
                        const agent::SharedHeader& header) {
@@ -47,31 +58,24 @@ uint64_t recorded_open(const tracee::ProcessMemory& memory, const agent::Control
 
 }  // namespace
 
+bool has_borrowed_frames(const tracee::ProcessMemory& memory, const Remains& remains) {
+  return std::ranges::any_of(remains.recorders,
+                             [&](const auto& recorder) { return borrows_frames(memory, recorder.control); });
+}
+
 bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains) {
   for (const auto& recorder : remains.recorders) {
     const auto control = memory.read_value<agent::Control>(recorder.control + agent::kControlOffset);
     const auto header = memory.read_value<agent::SharedHeader>(recorder.shared.begin);
     if (!control || !header || control->functions > kMostFunctions) continue;
+    // In a fork child, where it is wiped: nothing says which of the parent's calls the child is inside.
+    if (control->functions == 0 && borrows_frames(memory, recorder.control)) return true;
     if (recorded_open(memory, *control, *header) != 0) return true;
     const uint64_t claimed = uint64_t{control->functions} + header->summaries_claimed;
     for (uint64_t i = 0; i < std::min<uint64_t>(claimed, control->summaries_count); ++i) {
       const VirtAddr at{control->summaries + i * sizeof(agent::Summary)};
       const auto summary = memory.read_value<agent::Summary>(at);
       if (!summary || !has_returned(*summary)) return true;
-    }
-  }
-  return false;
-}
-
-bool has_borrowed_frames(const tracee::ProcessMemory& memory, const Remains& remains) {
-  for (const auto& recorder : remains.recorders) {
-    const auto control = memory.read_value<agent::Control>(recorder.control + agent::kControlOffset);
-    if (!control || control->functions > kMostFunctions) continue;
-    for (uint64_t i = 0; i < control->functions; ++i) {
-      const auto plan =
-          memory.read_value<agent::FunctionPlan>(VirtAddr{control->plans + i * sizeof(agent::FunctionPlan)});
-      if (!plan) break;
-      if ((plan->flags & agent::FunctionPlan::kBorrowedFrame) != 0) return true;
     }
   }
   return false;

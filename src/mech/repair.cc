@@ -49,7 +49,8 @@ class Repair {
       : pid_(pid), memory_(pid), maps_(tracee::read_maps(pid)), remains_(find_remains(memory_, maps_)) {
     remains_.bytes.insert(remains_.bytes.end(), known.begin(), known.end());
     if (files)
-      for (auto& bytes : compare_with_files(pid, memory_, maps_)) remains_.bytes.push_back(std::move(bytes));
+      for (auto& bytes : compare_with_files(pid, memory_, maps_))
+        if (!lies_in_jump(bytes.address)) remains_.bytes.push_back(std::move(bytes));
     for (const auto& bytes : remains_.bytes)
       if (bytes.written.size() == 1) sites_.insert(bytes.address);
   }
@@ -58,6 +59,7 @@ class Repair {
   const std::vector<ForeignBytes>& bytes() const { return remains_.bytes; }
 
  private:
+  bool lies_in_jump(VirtAddr address) const;
   bool in_borrowed(VirtAddr pc) const;
   bool in_blob(VirtAddr pc) const;
   bool foreign(VirtAddr pc) const;
@@ -81,6 +83,13 @@ class Repair {
   std::unordered_set<VirtAddr> sites_;
   Repaired repaired_;
 };
+
+// Any byte of a jump's distance may look like an int3.
+bool Repair::lies_in_jump(VirtAddr address) const {
+  return std::ranges::any_of(remains_.bytes, [&](const ForeignBytes& bytes) {
+    return is_jump(bytes) && Range{bytes.address, bytes.address + bytes.written.size()}.contains(address);
+  });
+}
 
 // In a gadget on loan.
 bool Repair::in_borrowed(VirtAddr pc) const {

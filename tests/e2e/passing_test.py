@@ -114,8 +114,10 @@ class UnderLoad(unittest.TestCase):
                 attached.process.wait(harness.PATIENCE)
                 attached.process.stdout.close()
                 self.moves_on(words)
-                subprocess.run([harness.RTRACE, "--repair", "-p", str(load.pid)], capture_output=True, check=True,
-                               timeout=harness.PATIENCE)
+                done = subprocess.run([harness.RTRACE, "--repair", "-p", str(load.pid)], capture_output=True, text=True,
+                                      check=False, timeout=harness.PATIENCE)
+                # Somebody is always inside: then the pages stay, and that is said.
+                self.assertTrue(done.returncode == 0 or "still inside" in done.stderr, done)
                 self.assertFalse(harness.altered_code(load.pid))
                 self.moves_on(words)
 
@@ -128,7 +130,7 @@ class UnderLoad(unittest.TestCase):
             words = board.Words(folder + "/board")
             yield load, words
             words.end()
-            self.assertEqual(load.finish()[1], 0, "went wrong: %d" % words.word(1))
+            self.assertEqual(load.finish()[1], 0, "went wrong: %#x" % words.word(1))
 
     def attach_and_detach(self, options, sorts):
         with self.under_load() as (load, words):

@@ -321,7 +321,13 @@ Repaired Repair::run() {
       repaired_.left = "a thread is still inside them, or could not be stopped";
     children = halted.children();
   }
-  for (pid_t child : children) (void)repair(child, remains_.bytes, false);
+  for (pid_t child : children) {
+    try {
+      (void)repair(child, remains_.bytes, false);
+    } catch (const Error&) {
+      if (tracee::read_status(child)) throw;  // else it has ended
+    }
+  }
   return repaired_;
 }
 

@@ -230,6 +230,11 @@ class Image {
   void examine_waiting();
   void examine_borrowers();
   std::optional<mech::BorrowedFrame> lend_frame(const agent::FunctionPlan& plan);
+  struct Code {
+    std::shared_ptr<const elf::ElfFile> file;
+    ElfAddr address;
+  };
+  std::optional<Code> code_of(const plan::ProbePoint& point) const;
   std::string prepare_recorder(const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
   void say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped,

@@ -47,9 +47,9 @@ bool is_stub(const plan::ProbePoint& point) {
 
 std::string why_not_borrowing(const plan::ProbePoint& point, const Probe& probe,
                               const elf::LoadedObject& defined_in) {
-  if (is_stub(point))
-    return "nothing says that it calls nobody back, lets no exception pass and is no cancellation point";
-  if (defined_in.name().starts_with("ld-")) return "it is the dynamic linker's";
+  const std::string_view definer = is_stub(point) ? std::string_view(point.prototype_object) : defined_in.name();
+  if (definer.empty()) return "which function it calls is not known";
+  if (definer.starts_with("ld-")) return "it is the dynamic linker's";
   if (std::string why = why_returns_itself(point.name); !why.empty()) return why;
   for (const std::string& alias : point.aliases)
     if (std::string why = why_returns_itself(alias); !why.empty()) return why;

@@ -67,9 +67,10 @@ bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains)
   for (const auto& recorder : remains.recorders) {
     const auto control = memory.read_value<agent::Control>(recorder.control + agent::kControlOffset);
     const auto header = memory.read_value<agent::SharedHeader>(recorder.shared.begin);
-    if (!control || !header || control->functions > kMostFunctions) continue;
-    // In a fork child, where it is wiped: nothing says which of the parent's calls the child is inside.
-    if (control->functions == 0 && borrows_frames(memory, recorder.control)) return true;
+    const bool known = control && header && control->functions <= kMostFunctions;
+    // In a fork child it is wiped: nothing says which of the parent's calls the child is inside.
+    if ((!known || control->functions == 0) && borrows_frames(memory, recorder.control)) return true;
+    if (!known) continue;
     if (recorded_open(memory, *control, *header) != 0) return true;
     const uint64_t claimed = uint64_t{control->functions} + header->summaries_claimed;
     for (uint64_t i = 0; i < std::min<uint64_t>(claimed, control->summaries_count); ++i) {
@@ -89,9 +90,11 @@ bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains) {
   return !remains.recorders.empty() && patch_conflicts(code, {&standing, 1});
 }
 
+// What is shared is its parent's or its children's too, and found by the control mapping alone.
 void forget_pages(const tracee::ProcessMemory& memory, const Remains& remains) {
   const std::array<std::byte, sizeof agent::kMappingMagic> nothing{};
-  for (const auto& page : remains.pages) (void)memory.write(page.range.begin, nothing);
+  for (const auto& page : remains.pages)
+    if (page.kind != agent::kSharedMapping) (void)memory.write(page.range.begin, nothing);
 }
 
 }  // namespace rtrace::mech

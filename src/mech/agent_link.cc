@@ -52,6 +52,8 @@ AgentLink::~AgentLink() {
   if (owned_) {
     auto* node = reinterpret_cast<OwnerList::Node*>(view_ + arch::kPageSize - 64);
     owners_.remove(*node);
+    // Nobody waits for a reader any more.
+    std::atomic_ref<uint32_t>(records_->header().owner).store(agent::kOwnerDied);
   }
   if (view_ != nullptr) munmap(view_, view_size_);
 }

@@ -21,11 +21,11 @@ bool has_shadow_stack(pid_t pid) {
          status.substr(line, status.find('\n', line) - line).find("shstk") != std::string::npos;
 }
 
-// From the stack pointer up, red zone included.
 std::vector<uint64_t> stack_words(const tracee::ProcessMemory& memory, VirtAddr sp,
-                                  const tracee::MapsEntry& mapping) {
-  const VirtAddr begin = std::max(
-      mapping.range.begin, VirtAddr{(sp.value - arch::kRedZone) / sizeof(uint64_t) * sizeof(uint64_t)});
+                                  const tracee::MapsEntry& mapping, Below below) {
+  const uint64_t first = below == Below::red_zone ? sp.value - arch::kRedZone : sp.value;
+  const VirtAddr begin =
+      std::max(mapping.range.begin, VirtAddr{first / sizeof(uint64_t) * sizeof(uint64_t)});
   std::vector<uint64_t> words(std::min<uint64_t>(mapping.range.end - begin, kDeepest) / sizeof(uint64_t));
   const size_t got = memory.read(begin, std::as_writable_bytes(std::span(words)));
   words.resize(got / sizeof(uint64_t));
@@ -65,7 +65,7 @@ std::span<const std::byte> bytes_of(const uint8_t (&bytes)[agent::EntryNote::kLe
 }  // namespace
 
 std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& memory,
-                                     const std::vector<tracee::MapsEntry>& maps) {
+                                     const std::vector<tracee::MapsEntry>& maps, Below below) {
   const auto regs = tracee::registers(tid);
   if (!regs) return std::nullopt;
   StoppedThread thread{tid, regs->pc(), regs->raw.fs_base, false, {}};
@@ -75,7 +75,7 @@ std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& mem
     const auto* mapping = tracee::find_mapping(maps, tops[next]);
     if (mapping == nullptr || std::ranges::find(looked, mapping) != looked.end()) continue;
     looked.push_back(mapping);
-    const auto words = stack_words(memory, tops[next], *mapping);
+    const auto words = stack_words(memory, tops[next], *mapping, below);
     if (looked.size() < kMostStacks) add_interrupted_stacks(words, tops);
     thread.stack.insert(thread.stack.end(), words.begin(), words.end());
   }

@@ -12,12 +12,6 @@ namespace {
 
 constexpr size_t kWord = sizeof(uint64_t);
 
-// Of the thread that stands behind a return address, or will: `above` is where the stack pointer is then.
-event::CallerWords words_above(const Memory& memory, VirtAddr above) {
-  std::array<std::byte, event::CallerWords::kBytes> bytes{};
-  return event::CallerWords::of(std::span{bytes}.first(memory.read(above, bytes)));
-}
-
 bool has_stack_sources(const agent::CapturePlan& plan) {
   for (size_t i = 0; i < plan.count; ++i)
     if (plan.captures[i].source == agent::Capture::Source::stack_slot) return true;
@@ -25,6 +19,11 @@ bool has_stack_sources(const agent::CapturePlan& plan) {
 }
 
 }  // namespace
+
+event::CallerWords CallTracer::words_above(const Memory& memory, VirtAddr above) {
+  std::array<std::byte, event::CallerWords::kBytes> bytes{};
+  return event::CallerWords::of(std::span{bytes}.first(memory.read(above, bytes)));
+}
 
 void CallTracer::observe(Task& task, const mech::BreakpointSite& site, const arch::Regs& regs,
                          const NeedStopped& need_stopped) {

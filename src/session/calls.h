@@ -67,6 +67,8 @@ class CallTracer {
   void leave_pairs_open(Task& task);
   void begin_pair(Task& task, const Entered& entered);
   void end_pair(Task& task, const Probe& end, const arch::VectorRegs* vectors);
+  // Of the thread that stands behind a return address, or will: `above` is where the stack pointer is then.
+  static event::CallerWords words_above(const Memory& memory, VirtAddr above);
   std::optional<arch::VectorRegs> hold_pieces(const mech::Record& record);
   void recorded_entry(Task& task, const WrappedFunction& function, const mech::Record& record,
                       const std::optional<arch::VectorRegs>& vectors);

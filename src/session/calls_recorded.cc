@@ -38,8 +38,8 @@ void CallTracer::recorded(Task& task, const WrappedFunction& function, const mec
   dead_.clear();
   returned_.clear();
   entered_.clear();
-  above_ = {};
   const auto vectors = hold_pieces(record);
+  above_ = words_above(memory_, VirtAddr{record.sp} + sizeof(uint64_t));
   if (record.kind == mech::Record::Kind::entered)
     recorded_entry(task, function, record, vectors);
   else

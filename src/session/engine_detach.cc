@@ -177,9 +177,11 @@ void Engine::clean_code(Image& image, bool all_stopped) {
   image.space().lower_semaphores();
   mech::Trampolines* trampolines = image.trampolines();
   if (trampolines == nullptr) return;
-  // Who is inside of one must not wait for room any more.
-  trampolines->fall_silent();
-  if (all_stopped) trampolines->restore(image.space().memory());
+  // Who is inside of one goes on to say when it has left.
+  if (all_stopped)
+    trampolines->restore(image.space().memory());
+  else
+    trampolines->fall_silent();
 }
 
 // The program's own code, whether or not all its tasks could be stopped; and neither handler nor page of

@@ -19,6 +19,7 @@ constexpr uint64_t kHandOn = 100'000'000;   // ns
 void Engine::prepare_wrapping() {
   owners_.emplace(mech::AgentLink::kOwnerDistance);
   services_.owners = &*owners_;
+  shared_.wrapping = 1;
   auto measured = mech::measure_recorder(services_.recording);
   if (auto* share = std::get_if<mech::RecorderShare>(&measured)) {
     services_.recorder = *share;
@@ -185,7 +186,12 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
   if (std::holds_alternative<tracee::Trap>(stop)) {
     arch::Regs regs;
     const Met met = back_to_site(task, regs);
-    if (met == Met::site) return Halted{event.tid, Halted::How::ready};
+    if (met == Met::site) {
+      // The site may be gone when the thread runs on: this was its last word on what the int3 cost it.
+      restore_trap_state(event.tid, task.process->trap, task.trap_blocked, Look::yes,
+                         task.process->image->space(), stop_here(task, regs));
+      return Halted{event.tid, Halted::How::ready};
+    }
     if (met == Met::gone) return std::nullopt;
   }
   if (std::holds_alternative<tracee::Interrupted>(stop)) {

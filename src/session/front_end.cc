@@ -213,9 +213,10 @@ void FrontEnd::heal_after_engine() {
   }
   say(fmt::format(
       "the tracing engine was killed (at: {}); {} place{} in the code of {} process{} put back, all "
-      "traced processes run on untraced",
+      "traced processes run on untraced{}",
       name_of(static_cast<Moment>(shared_->moment.load())), places, places == 1 ? "" : "s", done.size(),
-      done.size() == 1 ? "" : "es"));
+      done.size() == 1 ? "" : "es",
+      shared_->wrapping != 0 ? "; calls by trampoline of the last moments are lost" : ""));
 }
 
 size_t FrontEnd::heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes) {

@@ -229,6 +229,7 @@ class Image {
   void stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, const std::string& reason);
   void examine_waiting();
   void examine_borrowers();
+  void borrow(mech::Trampolines::Function& function);
   std::optional<mech::BorrowedFrame> lend_frame(const agent::FunctionPlan& plan);
   struct Code {
     std::shared_ptr<const elf::ElfFile> file;

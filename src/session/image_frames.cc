@@ -1,8 +1,10 @@
 // Borrowed frames: who needs one, and who lends it.
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
 
 #include "image.h"
+#include "rtrace/event/call_stack.h"
 #include "rtrace/session/borrowed_frames.h"
 #include "rtrace/unwind/frame_table.h"
 
@@ -37,6 +39,14 @@ void Image::examine_borrowers() {
     if (!why.empty()) stays_breakpoint(function.point, services_.registry.at(function.probe), why);
     return !why.empty();
   });
+}
+
+// A frame that is still open when the same one begins is told by the words above it, as by breakpoints.
+void Image::borrow(mech::Trampolines::Function& function) {
+  function.borrowed = lend_frame(function.plan);
+  if (services_.recording == agent::Mode::record)
+    function.plan.shown_bytes =
+        std::max<uint16_t>(function.plan.shown_bytes, event::CallerWords::kBytes);
 }
 
 std::optional<mech::BorrowedFrame> Image::lend_frame(const agent::FunctionPlan& plan) {

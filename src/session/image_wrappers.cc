@@ -12,7 +12,7 @@ namespace rtrace::session {
 namespace {
 
 constexpr uint64_t kFirstPause = 5'000'000, kLongestPause = 1'000'000'000;  // ns
-constexpr uint32_t kFewestFunctions = 64, kMostFunctions = 16384;
+constexpr uint32_t kFewestFunctions = 2048, kMostFunctions = 16384;
 constexpr uint32_t kSummariesForThreads = 4096;
 constexpr uint64_t kRingBytes = uint64_t{1} << 18;
 
@@ -204,12 +204,18 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
     }
     const elf::LoadedObject* in = object_at(function.point.address);
     const bool may_fail = probe.known->returns->kind == proto::Type::Kind::error;
+    if (may_fail && services_.recording == agent::Mode::record && !errno_offset(function.point.address)) {
+      stays_breakpoint(function.point, probe, "where its errno lies cannot be told yet");
+      continue;
+    }
     const auto errno_at = may_fail ? errno_offset(function.point.address) : std::nullopt;
     auto wanted = wrapped_function(function.point.address, probe, services_.recording, errno_at);
-    wanted.room = function.entry->needed();
+    wanted.room = function.entry->room;
     wanted.size = function.entry->size;
-    if (in != nullptr) wanted.expected = in->file->bytes_at(in->in_file(function.point.address), wanted.room);
-    if (function.borrows) wanted.borrowed = lend_frame(wanted.plan);
+    if (in != nullptr)
+      wanted.expected =
+          in->file->bytes_at(in->in_file(function.point.address), function.entry->needed());
+    if (function.borrows) borrow(wanted);
     if (function.borrows && !wanted.borrowed) {
       stays_breakpoint(function.point, probe, "no code that it could return through describes a frame");
       continue;
@@ -283,13 +289,15 @@ std::string Image::why_pages_stay(const std::vector<pid_t>& stopped) const {
   const auto maps = tracee::read_maps(pid_);
   std::vector<mech::StoppedThread> threads;
   for (pid_t tid : stopped)
-    if (auto thread = mech::look_at(tid, space_->memory(), maps)) threads.push_back(std::move(*thread));
+    if (auto thread = mech::look_at(tid, space_->memory(), maps, mech::Below::nothing))
+      threads.push_back(std::move(*thread));
   return wrapping_.trampolines->why_needed(threads);
 }
 
 bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const {
   if (wrapping_.trampolines == nullptr) return false;
-  const auto thread = mech::look_at(tid, memory, tracee::read_maps(memory.pid()));
+  const auto thread =
+      mech::look_at(tid, memory, tracee::read_maps(memory.pid()), mech::Below::nothing);
   return !thread || wrapping_.trampolines->is_needed_by(*thread);
 }
 

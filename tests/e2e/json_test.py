@@ -103,7 +103,7 @@ class Schema(unittest.TestCase):
 
 class Records(unittest.TestCase):
     def test_the_first_line_lists_the_probes_and_what_rtrace_was_asked(self):
-        lines = trace("-F", harness.CONF, "-x", "add", "--", ENTRIES, "add", "1")
+        lines = trace("--mechanism=breakpoint", "-F", harness.CONF, "-x", "add", "--", ENTRIES, "add", "1")
         start = lines.start
         self.assertEqual(list(start)[:2], ["v", "type"])
         self.assertEqual(start["command"], [ENTRIES, "add", "1"])

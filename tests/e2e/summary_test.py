@@ -80,7 +80,7 @@ class Open(unittest.TestCase):
         self.process = harness.Target([harness.target("timed"), "lines"])
         self.addCleanup(self.process.abandon)
         self.process.expect("pid")
-        self.rtrace = harness.Attached(["-c", "-x", "add+block"], [self.process.pid])
+        self.rtrace = harness.Attached(["-c", "--mechanism=breakpoint", "-x", "add+block"], [self.process.pid])
         self.addCleanup(self.rtrace.abandon)
 
     def say(self, line):

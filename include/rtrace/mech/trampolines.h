@@ -29,9 +29,13 @@ struct StoppedThread {
   bool in_handler = false;  // a signal's frame may lie on its stack
   std::vector<uint64_t> stack;
 };
+// What counts of a stack below its pointer. No return address lies there; that of a call that has returned
+// may still be read.
+enum class Below : uint8_t { red_zone, nothing };
 // nullopt where the task has died.
 std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& memory,
-                                     const std::vector<tracee::MapsEntry>& maps);
+                                     const std::vector<tracee::MapsEntry>& maps,
+                                     Below below = Below::red_zone);
 
 class Trampolines {
  public:

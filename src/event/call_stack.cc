@@ -184,8 +184,8 @@ bool CallStack::leave_left_call(const FrameIdentity& identity, CallId call, Time
 
 bool CallStack::leave_call(const FrameIdentity& identity, CallId call, Timestamp now,
                            std::vector<Frame>& returned, std::vector<Frame>& dead) {
-  leave_behind(
-      [&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.call == call; }, now, dead);
+  leave_behind([&](const Frame& frame) { return frame.identity.sp > identity.sp || frame.call == call; }, now,
+               dead);
   if (active_.empty() || active_.back().frame.call != call)
     return leave_left_call(identity, call, now, returned);
   settle_times(active_.size() - 1, now);

@@ -149,8 +149,7 @@ std::variant<RecorderShare, std::string> measure_recorder(agent::Mode mode) {
   if (const OwnRecorder recorder(mode); recorder.runs()) {
     const uint64_t bare = least_ticks(recorder, recorder.bare());
     const uint64_t all = least_ticks(recorder, recorder.wrapped());
-    const uint64_t recorded =
-        mode == agent::Mode::count ? least_counted(recorder) : least_recorded(recorder);
+    const uint64_t recorded = mode == agent::Mode::count ? least_counted(recorder) : least_recorded(recorder);
     share.inside = static_cast<uint32_t>(recorded - std::min(recorded, bare));
     share.outside = static_cast<uint32_t>(all - std::min(all, bare + share.inside));
   }

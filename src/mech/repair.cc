@@ -279,7 +279,8 @@ void Repair::take_out(HaltedProcess& halted) {
   const bool open = has_open_calls(memory_, remains_);
   repaired_.left = "a thread is still inside a wrapped call";
   for (pid_t tid : stopped)
-    if (const auto thread = look_at(tid, memory_, maps_, Below::nothing); thread && leads_to_wrapper(*thread, remains_))
+    if (const auto thread = look_at(tid, memory_, maps_, Below::nothing);
+        thread && leads_to_wrapper(*thread, remains_))
       return;
   repaired_.left.clear();
   // A call that is not counted shows on its thread's stack.

@@ -159,7 +159,8 @@ std::vector<uint64_t> SharedRecords::used() const {
   for (uint64_t first = 0; first < size_.slots(); first += 64) {
     uint64_t word = load(header().used[first / 64]);
     if (size_.slots() - first < 64) word &= (uint64_t{1} << (size_.slots() - first)) - 1;
-    for (; word != 0; word &= word - 1) found.push_back(first + static_cast<uint64_t>(std::countr_zero(word)));
+    for (; word != 0; word &= word - 1)
+      found.push_back(first + static_cast<uint64_t>(std::countr_zero(word)));
   }
   return found;
 }

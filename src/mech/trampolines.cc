@@ -24,8 +24,7 @@ bool has_shadow_stack(pid_t pid) {
 std::vector<uint64_t> stack_words(const tracee::ProcessMemory& memory, VirtAddr sp,
                                   const tracee::MapsEntry& mapping, Below below) {
   const uint64_t first = below == Below::red_zone ? sp.value - arch::kRedZone : sp.value;
-  const VirtAddr begin =
-      std::max(mapping.range.begin, VirtAddr{first / sizeof(uint64_t) * sizeof(uint64_t)});
+  const VirtAddr begin = std::max(mapping.range.begin, VirtAddr{first / sizeof(uint64_t) * sizeof(uint64_t)});
   std::vector<uint64_t> words(std::min<uint64_t>(mapping.range.end - begin, kDeepest) / sizeof(uint64_t));
   const size_t got = memory.read(begin, std::as_writable_bytes(std::span(words)));
   words.resize(got / sizeof(uint64_t));

@@ -106,6 +106,7 @@ class Engine {
   void prepare_wrapping();
   void note_heat(const Task& task, Image& image, mech::BreakpointSite& site) const;
   void promote_hot();
+  bool awaits_replay(const Image& image) const;
   std::unordered_set<VirtAddr> awaited_returns(const Image& image) const;
   void tend_trampolines();
   struct Halted {

@@ -15,7 +15,7 @@ namespace {
 // ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
 constexpr unsigned kStopPatience = 2000;
 constexpr int kRounds = 5;  // of waiting a millisecond for each task
-constexpr std::chrono::milliseconds kCleanLater(200);
+constexpr std::chrono::milliseconds kCleanLater(500);
 constexpr unsigned kWakeWait = 50;  // ms
 
 uint64_t now_ms() {

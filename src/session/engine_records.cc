@@ -6,7 +6,7 @@
 namespace rtrace::session {
 namespace {
 
-constexpr size_t kSome = 1024;            // records of one ring, until another's turn
+constexpr size_t kSome = 1024;  // records of one ring, until another's turn
 constexpr size_t kAll = ~size_t{0};
 constexpr uint64_t kLately = 50'000'000;  // ns
 
@@ -66,7 +66,8 @@ void Engine::take_record(Image& image, pid_t tid, const mech::Record& record) {
     if (record.entries > 0)
       reporter_.take(who, timestamp(), decode::Lost{record.entries, "the thread's ring was full"});
     if (record.returns > 0)
-      reporter_.take(who, timestamp(), decode::Lost{record.returns, "of them the returns; its ring was full"});
+      reporter_.take(who, timestamp(),
+                     decode::Lost{record.returns, "of them the returns; its ring was full"});
     return;
   }
   if (!known || found->second->process->silent || found->second->muted) return;

@@ -50,6 +50,12 @@ void Engine::promote_hot() {
   }
 }
 
+bool Engine::awaits_replay(const Image& image) const {
+  return std::ranges::any_of(tasks_, [&](const auto& task) {
+    return task.second->process->image.get() == &image && task.second->replays.expects();
+  });
+}
+
 // Where calls that are open will return to.
 std::unordered_set<VirtAddr> Engine::awaited_returns(const Image& image) const {
   std::unordered_set<VirtAddr> awaited;
@@ -72,6 +78,8 @@ void Engine::tend_trampolines() {
     if (process == processes_.end() || process->second->image == nullptr) continue;
     const std::shared_ptr<Image> image = process->second->image;
     with_stopped(pid, [&](const NeedStopped& need_stopped) {
+      // Who has met a site and will meet it again, for a signal took it back, must find it as it was.
+      if (!need_stopped.all() || awaits_replay(*image)) return image->wrap_later();
       if (!image->wrap_late(need_stopped) && !image->has_idle_returns()) return;
       if (const auto all = need_stopped.all()) image->give_up_returns(awaited_returns(*image), *all);
     });

@@ -38,15 +38,15 @@ struct Services {
   // Of trampolines; without an owners' list there are none.
   mech::OwnerList* owners = nullptr;
   mech::RecorderShare recorder = {};
-  std::string no_recorder = {};  // why it cannot be used anywhere
+  std::string no_recorder = {};             // why it cannot be used anywhere
   size_t trampolines = 0, breakpoints = 0;  // that were made of what was to be wrapped
 };
 
 // A function whose calls the threads record by themselves.
 struct WrappedFunction {
   event::ProbeId probe{};
-  VirtAddr entry;          // where its breakpoint would stand
-  elf::ObjectId caller{};  // of a call site
+  VirtAddr entry;                       // where its breakpoint would stand
+  elf::ObjectId caller{};               // of a call site
   std::optional<int64_t> errno_offset;  // from the thread pointer, where a failure of it sets errno
 };
 
@@ -126,6 +126,8 @@ class Image {
   void consider_hot();
   // Breakpoints wait for all tasks to stand, to become trampolines.
   bool awaits_wrapping(uint64_t now) const;
+  // This is no moment for it.
+  void wrap_later();
   // True where some have become ones: return sites may have no purpose any more.
   bool wrap_late(const NeedStopped& need_stopped);
   void note_idle_returns() { wrapping_.idle_returns = true; }
@@ -190,7 +192,7 @@ class Image {
     std::vector<VirtAddr> hot;  // sites that are to be considered
     bool idle_returns = false;  // threads are stopped at return sites for nothing
     std::vector<Waiting> waiting;
-    uint64_t again_at = 0, pause = 0;    // monotonic ns
+    uint64_t again_at = 0, pause = 0;        // monotonic ns
     std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index
     std::optional<Recordings> recordings;
     std::vector<mech::CountedCalls> handed_on;

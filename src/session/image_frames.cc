@@ -45,8 +45,7 @@ void Image::examine_borrowers() {
 void Image::borrow(mech::Trampolines::Function& function) {
   function.borrowed = lend_frame(function.plan);
   if (services_.recording == agent::Mode::record)
-    function.plan.shown_bytes =
-        std::max<uint16_t>(function.plan.shown_bytes, event::CallerWords::kBytes);
+    function.plan.shown_bytes = std::max<uint16_t>(function.plan.shown_bytes, event::CallerWords::kBytes);
 }
 
 std::optional<mech::BorrowedFrame> Image::lend_frame(const agent::FunctionPlan& plan) {

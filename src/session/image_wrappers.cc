@@ -152,13 +152,17 @@ Recordings* Image::recordings() {
   return wrapping_.recordings ? &*wrapping_.recordings : nullptr;
 }
 
+void Image::wrap_later() {
+  wrapping_.pause = std::clamp(2 * wrapping_.pause, kFirstPause, kLongestPause);
+  wrapping_.again_at = monotonic_now() + wrapping_.pause;
+}
+
 void Image::wrap(const NeedStopped& need_stopped) {
   if (wrapping_.waiting.empty()) return;
   examine_borrowers();
   examine_waiting();
   if (wrapping_.waiting.empty()) return;
-  wrapping_.pause = std::clamp(2 * wrapping_.pause, kFirstPause, kLongestPause);
-  wrapping_.again_at = monotonic_now() + wrapping_.pause;
+  wrap_later();
   const auto all = need_stopped.all();
   if (!all) return;
   if (const std::string failure = prepare_recorder(need_stopped); !failure.empty()) {
@@ -195,8 +199,7 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
   for (Waiting& function : std::exchange(wrapping_.waiting, {})) {
     const Probe& probe = services_.registry.at(function.probe);
     const mech::BreakpointSite* site = space_->find(function.point.address);
-    const bool others =
-        site != nullptr && (site->probes.size() != 1 || site->serves_other_than_probes());
+    const bool others = site != nullptr && (site->probes.size() != 1 || site->serves_other_than_probes());
     if (site == nullptr) continue;  // its object has gone
     if (others) {
       stays_breakpoint(function.point, probe, "the breakpoint serves something else too");
@@ -213,8 +216,7 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
     wanted.room = function.entry->room;
     wanted.size = function.entry->size;
     if (in != nullptr)
-      wanted.expected =
-          in->file->bytes_at(in->in_file(function.point.address), function.entry->needed());
+      wanted.expected = in->file->bytes_at(in->in_file(function.point.address), function.entry->needed());
     if (function.borrows) borrow(wanted);
     if (function.borrows && !wanted.borrowed) {
       stays_breakpoint(function.point, probe, "no code that it could return through describes a frame");
@@ -296,8 +298,7 @@ std::string Image::why_pages_stay(const std::vector<pid_t>& stopped) const {
 
 bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const {
   if (wrapping_.trampolines == nullptr) return false;
-  const auto thread =
-      mech::look_at(tid, memory, tracee::read_maps(memory.pid()), mech::Below::nothing);
+  const auto thread = mech::look_at(tid, memory, tracee::read_maps(memory.pid()), mech::Below::nothing);
   return !thread || wrapping_.trampolines->is_needed_by(*thread);
 }
 

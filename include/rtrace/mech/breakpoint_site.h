@@ -59,9 +59,9 @@ struct BreakpointSite {
   bool initializer = false;   // owner: an object's first initializer, passed once when it has been relocated
   bool resolver = false;      // owner: an IFUNC's resolver, whose answer is waited for
   bool resolved = false;      // owner: the place to which such a resolver returned
-  Heat calls;               // that begin here
-  bool considered = false;  // they were hot once
-  Heat idle;                // passed for nothing: no call that was awaited returned
+  Heat calls;                 // that begin here
+  bool considered = false;    // they were hot once
+  Heat idle;                  // passed for nothing: no call that was awaited returned
 
   bool serves_other_than_probes() const {
     return return_site || rendezvous || signal_call != 0 || initializer || resolver || resolved;

@@ -30,6 +30,8 @@ class Replays {
   bool knows(VirtAddr pc, VirtAddr sp) const;
   // A handler may still return to one of the sites: the thread's system calls have to be seen.
   bool awaiting() const;
+  // Whether any site may be met a second time still.
+  bool expects() const { return !places_.empty(); }
   void clear() { places_.clear(); }
 
  private:

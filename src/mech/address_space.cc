@@ -194,13 +194,16 @@ void AddressSpace::give_up(VirtAddr address) {
 
 void AddressSpace::give_up_returns(const std::unordered_set<VirtAddr>& awaited,
                                    std::span<const VirtAddr> standing) {
-  const auto stands_in_copy = [&](const BreakpointSite& site) {
+  // In its copy; or behind the int3, whose SIGTRAP is still to come: were we to die, nobody would know of
+  // what.
+  const auto is_needed = [&](const BreakpointSite& site) {
     const Range copy{site.copy, site.copy + site.copy_size};
-    return site.copy && std::ranges::any_of(standing, [&](VirtAddr pc) { return copy.contains(pc); });
+    return std::ranges::any_of(
+        standing, [&](VirtAddr pc) { return pc == site.address + 1 || (site.copy && copy.contains(pc)); });
   };
   std::vector<VirtAddr> idle;
   for (const auto& [address, site] : sites_)
-    if (site->serves_returns_only() && !awaited.contains(address) && !stands_in_copy(*site))
+    if (site->serves_returns_only() && !awaited.contains(address) && !is_needed(*site))
       idle.push_back(address);
   for (VirtAddr address : idle) give_up(address);
 }

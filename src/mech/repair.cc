@@ -11,6 +11,8 @@
 #include <ctime>
 #include <map>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "borrowed_gadget.h"
 #include "halted.h"
@@ -337,12 +339,13 @@ Repaired Repair::run() {
 // A thread that is in the way is elsewhere a moment later.
 Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
                 std::chrono::milliseconds patience) {
-  constexpr timespec kPause{0, 2'000'000};
+  // Longer each time: on a busy machine a thread may not have run meanwhile.
+  std::chrono::milliseconds pause(2);
   const auto deadline = std::chrono::steady_clock::now() + patience;
   Repair first(pid, known, files);
   Repaired all = first.run();
   while (!all.left.empty() && !tracee::forbids_calls(pid) && std::chrono::steady_clock::now() < deadline) {
-    nanosleep(&kPause, nullptr);
+    std::this_thread::sleep_for(std::exchange(pause, 2 * pause));
     const Repaired more = Repair(pid, first.bytes(), false).run();
     all = {all.places + more.places, all.handler || more.handler, all.pages + more.pages, more.left,
            more.kept};

@@ -86,12 +86,13 @@ Engine::Met Engine::back_to_site(const Task& task, arch::Regs& regs) {
   const pid_t tid = task.id.tid;
   const auto now = tracee::registers(tid);
   Image* image = task.process->image.get();
-  const mech::BreakpointSite* site = now && image != nullptr ? image->space().hit(*now) : nullptr;
-  if (site == nullptr) return Met::nothing;
+  const bool met = now && image != nullptr &&
+                   (image->space().hit(*now) != nullptr || image->space().met_removed(*now));
+  if (!met) return Met::nothing;
   // Where no handler stands the kernel would kill by what we leave to it.
   if (task.process->silent || !image->survival().stands()) (void)tracee::consume(tid, tracee::Block::no);
   regs = *now;
-  regs.set_pc(site->address);
+  regs.set_pc(arch::pc_at_breakpoint(*now));
   if (tracee::set_registers(tid, regs) == tracee::Alive::gone) return Met::gone;
   (void)tracee::consume(tid, tracee::Block::no);
   return Met::site;
@@ -140,7 +141,8 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
 bool Engine::trap_is_pending(const Task& task) const {
   const auto regs = tracee::registers(task.id.tid);
   Image* image = task.process->image.get();
-  if (!regs || image == nullptr || image->space().hit(*regs) == nullptr) return false;
+  if (!regs || image == nullptr) return false;
+  if (image->space().hit(*regs) == nullptr && !image->space().met_removed(*regs)) return false;
   const auto status = tracee::read_status(task.id.tid);
   return status && (status->pending & tracee::signal_bit(SIGTRAP)) != 0;
 }

@@ -10,6 +10,15 @@ def conf(context):
 
 
 def rtrace(context, *options):
+    """By breakpoints, however hot."""
+    return [context.rtrace, "-o", context.output(), "--mechanism=breakpoint", "-F", conf(context), *options, "--"]
+
+
+def trampolines(context, *options):
+    return [context.rtrace, "-o", context.output(), "--mechanism=trampoline", "-F", conf(context), *options, "--"]
+
+
+def automatic(context, *options):
     return [context.rtrace, "-o", context.output(), "-F", conf(context), *options, "--"]
 
 

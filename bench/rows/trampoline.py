@@ -1,11 +1,11 @@
-"""What is to be had inside the process: the floor of trampolines, and the peers that work so. A side of rtrace's own
-stands here as soon as it has that mechanism."""
+"""Calls that the process tells of by itself: the floor of trampolines, rtrace's, and the peers that work so. A line of
+rtrace's is in its file when the time is taken; uftrace's records wait to be made lines of."""
 import os
 import re
 import shutil
 
 from runner import process
-from runner.row import Row, Side
+from runner.row import RatioAtMost, Row, Side
 
 from . import memory, tracers
 
@@ -46,6 +46,42 @@ def bpftrace(context):
     return (run(many) - run(few)) / (many - few)
 
 
+def json_lines(context, calls):
+    with open(context.output(), errors="replace") as file:
+        seen = sum(line.startswith('{"type":"call"') for line in file)
+    if seen != calls:
+        raise process.Failure("its output shows %d of %d calls" % (seen, calls))
+
+
+def wrapped(tracer, *options, proof=tracers.shows):
+    def measure(context):
+        return context.ns_per_call(tracer(context, *options, "-x", "work_two"), "two",
+                                   20000 if context.quick else 1000000, context.one_core, proof=proof)
+    return measure
+
+
+ALLOCATOR = ("-c", "-x", "malloc@libc.so.*", "-x", "free@libc.so.*", "-x", "realloc@libc.so.*", "-x", "calloc@libc.so.*")
+PYTHON = ("env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-I", "-c",
+          "for i in range(%d): [str(j) for j in range(100)]")
+PERL = ("/usr/bin/perl", "-e", "for my $i (1..%d) { my @a = map { 'x' x (40 + $_) } 1..100 }")
+
+
+def allocator(name, words, rounds):
+    """A program from its start to its end, with its allocator's calls counted."""
+    def measure(tracer):
+        def run(context):
+            count = rounds // 20 if context.quick else rounds
+            ran = process.run([*tracer(context), *words[:-1], words[-1] % count], context.one_core)
+            return (ran.cpu if context.clock == "cpu" else ran.wall) / 1e6
+        return run
+
+    untraced, counted = "untraced", "rtrace -c"
+    return Row("allocator-" + name, "%s that allocates, its allocator's calls counted (-c)" % name, "ms", (
+        Side(untraced, measure(lambda context: [])),
+        Side(counted, measure(lambda context: tracers.trampolines(context, *ALLOCATOR)))),
+        (RatioAtMost(counted, untraced, 1.3),), base=untraced)
+
+
 def rows():
     def floor(kind):
         return lambda context: context.floor("trampoline", kind)
@@ -55,7 +91,13 @@ def rows():
         Row("records", "inside the process: a record of each call", "ns/call", (
             Side("floor: a pair of rdtsc", lambda context: context.floor("rdtsc")),
             Side("floor: a count", floor("count")), Side(records, floor("records")),
+            Side("rtrace, lines", wrapped(tracers.trampolines)),
+            Side("rtrace, JSON lines", wrapped(tracers.trampolines, "--json", proof=json_lines)),
             Side("uftrace", uftrace("two"))), base=records),
         Row("records-summary", "inside the process: count, sum and histogram of the durations", "ns/call", (
-            Side(summary, floor("summary")), Side("bpftrace, hist()", bpftrace)), base=summary),
+            Side(summary, floor("summary")), Side("rtrace -c", wrapped(tracers.trampolines, "-c")),
+            Side("rtrace -c, from breakpoints on", wrapped(tracers.automatic, "-c")),
+            Side("bpftrace, hist()", bpftrace)), (RatioAtMost("rtrace -c", summary, 1.5),), base=summary),
+        allocator("python3", PYTHON, 300000),
+        allocator("perl", PERL, 150000),
     ]

@@ -233,6 +233,7 @@ class Image {
   void examine_borrowers();
   void borrow(mech::Trampolines::Function& function);
   std::optional<mech::BorrowedFrame> lend_frame(const agent::FunctionPlan& plan);
+  std::optional<VirtAddr> out_of_copy(pid_t tid, const std::unordered_set<VirtAddr>& awaited);
   struct Code {
     std::shared_ptr<const elf::ElfFile> file;
     ElfAddr address;

@@ -181,11 +181,24 @@ bool Image::wrap_late(const NeedStopped& need_stopped) {
   return wrapping_.functions.size() > before;
 }
 
+// Where the stopped thread stands, taken back to its own code where that is about to be whole again.
+std::optional<VirtAddr> Image::out_of_copy(pid_t tid, const std::unordered_set<VirtAddr>& awaited) {
+  auto regs = tracee::registers(tid);
+  if (!regs || !space_->in_copy(regs->pc())) return regs ? std::optional(regs->pc()) : std::nullopt;
+  const VirtAddr before = regs->pc();
+  const auto translation = space_->to_program(*regs);
+  const mech::BreakpointSite* site = translation.replayed;
+  const bool goes = site == nullptr || (site->serves_returns_only() && !awaited.contains(site->address));
+  if (!translation.changed || !goes) return before;
+  if (tracee::set_registers(tid, *regs) == tracee::Alive::gone) return std::nullopt;
+  return regs->pc();
+}
+
 // Threads go on past them at full speed; who comes by a breakpoint makes them anew.
 void Image::give_up_returns(const std::unordered_set<VirtAddr>& awaited, const std::vector<pid_t>& all) {
   std::vector<VirtAddr> standing;
   for (pid_t tid : all)
-    if (const auto regs = tracee::registers(tid)) standing.push_back(regs->pc());
+    if (const auto pc = out_of_copy(tid, awaited)) standing.push_back(*pc);
   if (standing.size() != all.size()) return;
   wrapping_.idle_returns = false;
   space_->give_up_returns(awaited, standing);

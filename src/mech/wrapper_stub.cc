@@ -10,7 +10,7 @@ namespace rtrace::mech {
 namespace {
 
 constexpr unsigned kUpToRax = 12;  // words of an EntryRecord
-constexpr uint64_t kWord = sizeof(uint64_t);
+constexpr uint64_t kStackWord = sizeof(uint64_t);
 constexpr uint64_t kMostBorrowed = 4096;  // of a thread's stack, for each call that is open
 
 class Builder {
@@ -94,7 +94,7 @@ void add_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t func
 bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
                   const WrapperAddresses& at) {
   const auto adds = static_cast<int32_t>(at.borrowed->adds);
-  const auto frame = static_cast<int32_t>(2 * kWord);  // both addresses
+  const auto frame = static_cast<int32_t>(2 * kStackWord);  // both addresses
   builder.add(rtrace_stub_borrow, rtrace_stub_resume);
   builder.fill(rtrace_stub_borrow_below, frame - adds);
   const size_t launch = builder.place_of(rtrace_stub_borrow_distance);
@@ -121,8 +121,8 @@ bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t fu
 bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan) {
   constexpr uint64_t kRax = RTRACE_FRAME_SIZE - RTRACE_FRAME_RAX;
   const uint64_t kept =
-      has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame) : 2 * kWord;
-  return adds % 16 == 8 && adds >= 2 * kWord + kept && adds != kRax && adds != kRax + kWord &&
+      has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame) : 2 * kStackWord;
+  return adds % 16 == 8 && adds >= 2 * kStackWord + kept && adds != kRax && adds != kRax + kStackWord &&
          adds <= kMostBorrowed;
 }
 

@@ -86,8 +86,8 @@ Engine::Met Engine::back_to_site(const Task& task, arch::Regs& regs) {
   const pid_t tid = task.id.tid;
   const auto now = tracee::registers(tid);
   Image* image = task.process->image.get();
-  const bool met = now && image != nullptr &&
-                   (image->space().hit(*now) != nullptr || image->space().met_removed(*now));
+  const bool met =
+      now && image != nullptr && (image->space().hit(*now) != nullptr || image->space().met_removed(*now));
   if (!met) return Met::nothing;
   // Where no handler stands the kernel would kill by what we leave to it.
   if (task.process->silent || !image->survival().stands()) (void)tracee::consume(tid, tracee::Block::no);

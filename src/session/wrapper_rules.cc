@@ -47,8 +47,7 @@ bool is_stub(const plan::ProbePoint& point) {
 
 std::string why_not_borrowing(const plan::ProbePoint& point, const Probe& probe,
                               const elf::LoadedObject& defined_in) {
-  const std::string_view definer =
-      is_stub(point) ? std::string_view(point.prototype_object) : defined_in.name();
+  const std::string definer = is_stub(point) ? point.prototype_object : defined_in.name();
   if (definer.empty()) return "which function it calls is not known";
   if (definer.starts_with("ld-")) return "it is the dynamic linker's";
   if (std::string why = why_returns_itself(point.name); !why.empty()) return why;

@@ -30,15 +30,15 @@ std::optional<uint32_t> added_before(std::span<const std::byte> code) {
 }
 
 bool passes_all(const Row& row, uint32_t adds) {
-  using Kind = Rule::Kind;
+  using enum Rule::Kind;
   constexpr int64_t kWord = sizeof(uint64_t);
   if (row.signal_frame || row.personality) return false;
-  if (row.cfa.kind != Kind::in_register || row.cfa.reg != Registers::kSp || row.cfa.offset != adds + kWord)
+  if (row.cfa.kind != in_register || row.cfa.reg != Registers::kSp || row.cfa.offset != adds + kWord)
     return false;
   for (size_t i = 0; i < Registers::kCount; ++i) {
     const Rule& rule = row.rules[i];
-    const bool own = i == Registers::kPc ? rule.kind == Kind::at_offset && rule.offset == -kWord
-                                         : rule.kind == Kind::unspecified || rule.kind == Kind::same;
+    const bool own = i == Registers::kPc ? rule.kind == at_offset && rule.offset == -kWord
+                                         : rule.kind == unspecified || rule.kind == same;
     if (!own) return false;
   }
   return true;

@@ -328,7 +328,7 @@ Repaired Repair::run() {
     try {
       (void)repair(child, remains_.bytes, false);
     } catch (const Error&) {
-      if (tracee::read_status(child)) throw;  // else it has ended
+      if (!tracee::read_maps(child).empty()) throw;  // else it has ended
     }
   }
   return repaired_;

@@ -1,6 +1,7 @@
 // What threads have recorded by themselves, taken from their rings: a thread's own, up to its stop, before
 // that stop is looked at, so that the order of what happened to it stays; those of all now and then.
 #include "engine_core.h"
+#include "rtrace/base/text.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
@@ -63,12 +64,9 @@ void Engine::take_record(Image& image, pid_t tid, const mech::Record& record) {
         known ? found->second->id : event::TraceeId{image.space().pid(), image.space().pid(), 0};
     if (record.kind == Kind::broken)
       return reporter_.take(who, timestamp(), decode::Lost{1, "or more: the thread's ring was written over"});
-    if (record.entries > 0)
-      reporter_.take(who, timestamp(), decode::Lost{record.entries, "the thread's ring was full"});
-    if (record.returns > 0)
-      reporter_.take(who, timestamp(),
-                     decode::Lost{record.returns, "of them the returns; its ring was full"});
-    return;
+    std::string what = "the thread's ring was full";
+    if (record.returns > 0) what += fmt::format(", and for {} of others", counted(record.returns, "return"));
+    return reporter_.take(who, timestamp(), decode::Lost{record.entries, std::move(what)});
   }
   if (!known || found->second->process->silent || found->second->muted) return;
   Task& task = *found->second;

@@ -76,7 +76,8 @@ class Unread(unittest.TestCase):
 
     def test_drop_counts_in_json_too_and_its_lines_stay_whole(self):
         count = 10000
-        lines = json_lines.Lines(self.run_unread("--on-full=drop", "--json", count=count, length=3900))
+        lines = json_lines.Lines(self.run_unread("--mechanism=breakpoint", "--on-full=drop", "--json", count=count,
+                                                 length=3900))
         lost = [line["count"] for line in lines.of("lost")]
         self.assertEqual(len(lost), 1)
         self.assertEqual(len(lines.calls) + lost[0], count)

@@ -163,7 +163,8 @@ TEST_F(OutputRingTest, AReaderThatStalledIsNotWaitedForAgainBeforeItHasMoved) {
   writer.write(std::string(2 * kMiB, 'x'));
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) writer.notice(std::string(2 * kMiB, 'x'));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+  // Each would wait for a second; how long a busy machine takes for what they copy is its affair.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 TEST_F(OutputRingTest, AfterALossTheTraceGoesOnWithAWholeLineAndNotBefore) {

@@ -58,11 +58,6 @@ uint64_t recorded_open(const tracee::ProcessMemory& memory, const agent::Control
 
 }  // namespace
 
-bool has_borrowed_frames(const tracee::ProcessMemory& memory, const Remains& remains) {
-  return std::ranges::any_of(remains.recorders,
-                             [&](const auto& recorder) { return borrows_frames(memory, recorder.control); });
-}
-
 bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains) {
   for (const auto& recorder : remains.recorders) {
     const auto control = memory.read_value<agent::Control>(recorder.control + agent::kControlOffset);

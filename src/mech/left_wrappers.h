@@ -14,8 +14,6 @@ bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains);
 // A wrapper that runs shows by its call, which has not returned: on whatever stack it does; but also one that
 // was left for good. (Its first and last instructions show by the thread's pc.)
 bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains);
-// Whether calls may be open that nobody has counted: a wrapped function may wait, or call the program.
-bool has_borrowed_frames(const tracee::ProcessMemory& memory, const Remains& remains);
 // Whether any word of its stack is an address in our code: a wrapper that runs has its return address there,
 // and dead frames may have left some.
 bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains);

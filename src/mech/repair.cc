@@ -1,11 +1,9 @@
 #include "rtrace/mech/repair.h"
 
-#include <dirent.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <ctime>
@@ -30,7 +28,6 @@ namespace rtrace::mech {
 namespace {
 
 constexpr int kMostSteps = 4096;
-constexpr size_t kMostSessions = 16;
 constexpr unsigned kStepWait = 2000;               // ms
 constexpr size_t kDeepestStack = size_t{1} << 20;  // of a thread's stack that is looked at
 constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
@@ -351,59 +348,6 @@ Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
            more.kept};
   }
   return all;
-}
-
-std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const PatchTable& table) {
-  std::map<pid_t, std::vector<ForeignBytes>> by_process;
-  const uint64_t used = std::min<uint64_t>(table.used, PatchTable::kCapacity);
-  for (uint64_t i = 0; i < used; ++i) {
-    const Patch& patch = table.patches[i];
-    if (patch.live == 0 || patch.length == 0 || patch.length > Patch::kMaxLength) continue;
-    const auto original = std::as_bytes(std::span(patch.original, patch.length));
-    const auto written = std::as_bytes(std::span(patch.written, patch.length));
-    by_process[patch.pid].push_back(
-        {VirtAddr{patch.address}, {original.begin(), original.end()}, {written.begin(), written.end()}});
-  }
-  return {by_process.begin(), by_process.end()};
-}
-
-std::vector<pid_t> find_session(uint64_t session) {
-  std::vector<pid_t> found;
-  DIR* folder = opendir("/proc");
-  while (const dirent* entry = folder != nullptr ? readdir(folder) : nullptr) {
-    pid_t pid = 0;
-    const std::string_view name = entry->d_name;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ptr != name.data() + name.size())
-      continue;
-    const auto maps = tracee::read_maps(pid);
-    if (maps.empty()) continue;
-    try {
-      const Remains remains = find_pages(tracee::ProcessMemory(pid), maps);
-      if (std::any_of(remains.pages.begin(), remains.pages.end(),
-                      [&](const auto& page) { return page.session == session; }))
-        found.push_back(pid);
-    } catch (const std::exception&) {
-      continue;  // it ended, or is not ours to look into
-    }
-  }
-  if (folder != nullptr) closedir(folder);
-  return found;
-}
-
-std::vector<pid_t> find_relatives(pid_t pid) {
-  std::set<pid_t> relatives;
-  try {
-    std::set<uint64_t> sessions;
-    for (const auto& page : find_pages(tracee::ProcessMemory(pid), tracee::read_maps(pid)).pages)
-      sessions.insert(page.session);
-    if (sessions.size() > kMostSessions) return {};  // nobody dies in one process so often
-    for (uint64_t session : sessions)
-      for (pid_t found : find_session(session)) relatives.insert(found);
-  } catch (const Error&) {
-    return {};
-  }
-  relatives.erase(pid);
-  return {relatives.begin(), relatives.end()};
 }
 
 }  // namespace rtrace::mech

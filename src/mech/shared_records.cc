@@ -154,6 +154,10 @@ uint64_t SharedRecords::open_calls() const {
   return open;
 }
 
+uint64_t SharedRecords::unplaced() const {
+  return load(header().unplaced);
+}
+
 std::vector<uint64_t> SharedRecords::used() const {
   std::vector<uint64_t> found;
   for (uint64_t first = 0; first < size_.slots(); first += 64) {

@@ -67,7 +67,7 @@ std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& mem
                                      const std::vector<tracee::MapsEntry>& maps, Below below) {
   const auto regs = tracee::registers(tid);
   if (!regs) return std::nullopt;
-  StoppedThread thread{tid, regs->pc(), regs->raw.fs_base, false, {}};
+  StoppedThread thread{tid, regs->pc(), regs->raw.fs_base, {}};
   std::vector<const tracee::MapsEntry*> looked;
   std::vector<VirtAddr> tops = {regs->sp()};
   for (size_t next = 0; next < tops.size(); ++next) {
@@ -78,7 +78,6 @@ std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& mem
     if (looked.size() < kMostStacks) add_interrupted_stacks(words, tops);
     thread.stack.insert(thread.stack.end(), words.begin(), words.end());
   }
-  thread.in_handler = tops.size() > 1;
   return thread;
 }
 
@@ -150,7 +149,6 @@ std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Fun
     if (function.borrowed) plan.flags |= agent::FunctionPlan::kBorrowedFrame;
     wrapper =
         wrapper_stub(plan, index, {*stub, *copy, foothold.enter(), foothold.leave_call(), function.borrowed});
-    if (wrapper && function.borrowed) made.resumes = *stub + wrapper->returns_to;
     const bool written = wrapper && space_.memory().write(*copy, made.prologue.copy.code) == 0 &&
                          space_.memory().write(*stub, wrapper->code) == 0 &&
                          link_.set_plan(space_.memory(), index, plan);
@@ -208,10 +206,7 @@ Trampolines::Answer Trampolines::write_jump(const Function& function, const Made
   }
   ++next_;
   entries_[at] = entry;
-  if (function.borrowed) {
-    resumes_.insert(made.resumes);
-    lent_.insert(function.borrowed->ret);
-  }
+  if (function.borrowed) lent_.insert(function.borrowed->ret);
   RTRACE_LOG(mech, 2, "wrapper {} of {} in {}, stub {}", index, function.entry, space_.pid(), made.stub);
   return Wrapped{index, at, made.prologue.covered};
 }
@@ -245,11 +240,7 @@ bool Trampolines::has_open_calls() const {
 }
 
 bool Trampolines::leads_to_wrapper(const StoppedThread& thread) const {
-  if (std::ranges::any_of(thread.stack, [&](uint64_t word) { return resumes_.contains({word}); }))
-    return true;
-  StandingThread standing{thread.tid, thread.pc, thread.stack};
-  // Of counted calls the counts tell whether all have returned.
-  if (!thread.in_handler && link_.mode() == agent::Mode::count) standing.stack = {};
+  const StandingThread standing{thread.tid, thread.pc, thread.stack};
   return begun_ && patch_conflicts(space_.foothold().code_ranges(), {&standing, 1});
 }
 

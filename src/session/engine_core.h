@@ -207,6 +207,7 @@ class Engine {
   std::optional<mech::OwnerList> owners_;  // where trampolines are asked for
   std::optional<mech::TickClock> ticks_;
   uint64_t recorded_at_ = 0;  // monotonic: when there was something to read
+  uint64_t promote_at_ = 0;   // monotonic: not before
   bool ready_ = false, started_ = false;
   plan::Objects
       seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some

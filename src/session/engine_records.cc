@@ -26,8 +26,6 @@ bool Engine::take_records() {
     if (process->silent || process->image == nullptr || process->image->recordings() == nullptr) continue;
     const std::shared_ptr<Image> image = process->image;
     for (uint64_t slot : image->recordings()->records().used()) count += take_ring(*image, slot, kSome);
-    if (const uint64_t unplaced = image->recordings()->unplaced(); unplaced != 0)
-      reporter_.take({pid, pid, 0}, timestamp(), decode::Lost{unplaced, "too many threads record at a time"});
   }
   if (count == 0) return false;
   recorded_at_ = monotonic_now();

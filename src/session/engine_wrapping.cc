@@ -4,6 +4,7 @@
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/text.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -41,12 +42,17 @@ void Engine::note_heat(const Task& task, Image& image, mech::BreakpointSite& sit
     image.note_idle_returns();
 }
 
+// The plan of a process with many probes takes its time, in which threads wait: no more than a part of all.
 void Engine::promote_hot() {
-  if (options_.mechanism != Options::Mechanism::automatic) return;
+  constexpr uint64_t kShare = 20;
   for (const auto& [pid, process] : processes_) {
     if (process->silent || process->image == nullptr || !process->image->has_hot()) continue;
+    const uint64_t begin = monotonic_now();
+    if (begin < promote_at_) return;
     process->image->consider_hot();
-    if (!owners_ && process->image->awaits_wrapping(monotonic_now())) prepare_wrapping();
+    const uint64_t end = monotonic_now();
+    promote_at_ = end + kShare * (end - begin);
+    if (!owners_ && process->image->awaits_stop(end)) prepare_wrapping();
   }
 }
 
@@ -70,8 +76,7 @@ void Engine::tend_trampolines() {
   const uint64_t now = monotonic_now();
   std::vector<pid_t> waiting;
   for (const auto& [pid, process] : processes_)
-    if (!process->silent && process->image != nullptr &&
-        (process->image->awaits_wrapping(now) || process->image->has_idle_returns()))
+    if (!process->silent && process->image != nullptr && process->image->awaits_stop(now))
       waiting.push_back(pid);
   for (pid_t pid : waiting) {
     const auto process = processes_.find(pid);
@@ -94,7 +99,13 @@ void Engine::hand_on_counts(const Process& process, const Task* by) {
   const mech::RecorderShare& share = services_.recorder;
   shared_.summary.share.wrapped_ns =
       (uint64_t{share.inside} + share.outside) * share.nanoseconds_per_tick >> 32;
-  process.image->hand_on_counts(by != nullptr ? by->id : event::TraceeId{process.pid, process.pid, 0});
+  const event::TraceeId who = by != nullptr ? by->id : event::TraceeId{process.pid, process.pid, 0};
+  process.image->hand_on_counts(who);
+  const uint64_t unplaced = process.image->take_unplaced();
+  if (unplaced == 0) return;
+  const std::string what = "too many threads made them at a time";
+  reporter_.take(who, timestamp(), decode::Lost{unplaced, what});
+  if (!options_.call_lines) reporter_.say(fmt::format("{} lost: {}", counted(unplaced, "call"), what));
 }
 
 // Nobody else runs in its memory, nor is about to.

@@ -124,8 +124,8 @@ class Image {
   void note_hot(VirtAddr site) { wrapping_.hot.push_back(site); }
   bool has_hot() const { return !wrapping_.hot.empty(); }
   void consider_hot();
-  // Breakpoints wait for all tasks to stand, to become trampolines.
-  bool awaits_wrapping(uint64_t now) const;
+  // Something waits for all tasks to stand: breakpoints to become trampolines, return sites to go.
+  bool awaits_stop(uint64_t now) const;
   // This is no moment for it.
   void wrap_later();
   // True where some have become ones: return sites may have no purpose any more.
@@ -134,6 +134,8 @@ class Image {
   bool has_idle_returns() const { return wrapping_.idle_returns; }
   // Takes out those at which no call is awaited. `all` are the tasks, stopped.
   void give_up_returns(const std::unordered_set<VirtAddr>& awaited, const std::vector<pid_t>& all);
+  // Calls that found no room to be counted or recorded, since the last time.
+  uint64_t take_unplaced();
   // Hands on what wrapped calls have been counted since the last time.
   void hand_on_counts(event::TraceeId who);
   // By the recorder's number for it; nullptr where there is none such.
@@ -196,6 +198,7 @@ class Image {
     std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index
     std::optional<Recordings> recordings;
     std::vector<mech::CountedCalls> handed_on;
+    uint64_t unplaced = 0;                    // told so far
     std::optional<mech::BorrowedFrame> lent;  // the last one
   };
 
@@ -241,8 +244,9 @@ class Image {
   std::optional<Code> code_of(const plan::ProbePoint& point) const;
   std::string prepare_recorder(const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
-  void say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped,
-                   std::optional<int64_t> errno_offset);
+  mech::Trampolines::Answer wrap_one(const Waiting& function, std::span<const mech::StoppedThread> threads);
+  std::optional<int64_t> errno_of(const Waiting& function);
+  void say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped);
   std::string provide_room(Range near, size_t sites, const NeedStopped& need_stopped);
   void decline_survival(const std::string& reason);
   void explain_survival();

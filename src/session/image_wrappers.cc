@@ -68,11 +68,12 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
 // Said whatever -q says, where trampolines were asked for: a breakpoint is slower by a factor of a thousand.
 void Image::stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, const std::string& reason) {
   ++services_.breakpoints;
-  const std::string words = fmt::format("{}: a breakpoint, no trampoline: {}", probe.label.text(), reason);
+  const std::string name = probe.label.text();
+  const std::string words = fmt::format("{}: a breakpoint, no trampoline: {}", name, reason);
   if (services_.options.mechanism == Options::Mechanism::trampoline) {
     services_.reporter.say(words);
   } else {
-    services_.reporter.note(words);
+    services_.reporter.note("breakpoints, though called often: " + reason, name);
     explain(words);
   }
   for (decode::ArmedProbe& armed : newly_armed_)
@@ -80,8 +81,8 @@ void Image::stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, 
       armed.reason += "; no trampoline: " + reason;
 }
 
-bool Image::awaits_wrapping(uint64_t now) const {
-  return !wrapping_.waiting.empty() && now >= wrapping_.again_at;
+bool Image::awaits_stop(uint64_t now) const {
+  return (!wrapping_.waiting.empty() || wrapping_.idle_returns) && now >= wrapping_.again_at;
 }
 
 // What the files say: the object's text is searched once for all of its functions.
@@ -201,6 +202,8 @@ void Image::give_up_returns(const std::unordered_set<VirtAddr>& awaited, const s
     if (const auto pc = out_of_copy(tid, awaited)) standing.push_back(*pc);
   if (standing.size() != all.size()) return;
   wrapping_.idle_returns = false;
+  wrapping_.pause = 0;
+  wrapping_.again_at = monotonic_now() + kFirstPause;
   space_->give_up_returns(awaited, standing);
 }
 
@@ -210,47 +213,48 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
     if (auto thread = mech::look_at(tid, space_->memory(), maps_)) threads.push_back(std::move(*thread));
   if (threads.size() != all.size()) return;
   for (Waiting& function : std::exchange(wrapping_.waiting, {})) {
-    const Probe& probe = services_.registry.at(function.probe);
-    const mech::BreakpointSite* site = space_->find(function.point.address);
-    const bool others = site != nullptr && (site->probes.size() != 1 || site->serves_other_than_probes());
-    if (site == nullptr) continue;  // its object has gone
-    if (others) {
-      stays_breakpoint(function.point, probe, "the breakpoint serves something else too");
-      continue;
-    }
-    const elf::LoadedObject* in = object_at(function.point.address);
-    const bool may_fail = probe.known->returns->kind == proto::Type::Kind::error;
-    if (may_fail && services_.recording == agent::Mode::record && !errno_offset(function.point.address)) {
-      stays_breakpoint(function.point, probe, "where its errno lies cannot be told yet");
-      continue;
-    }
-    const auto errno_at = may_fail ? errno_offset(function.point.address) : std::nullopt;
-    auto wanted = wrapped_function(function.point.address, probe, services_.recording, errno_at);
-    wanted.room = function.entry->room;
-    wanted.size = function.entry->size;
-    if (in != nullptr)
-      wanted.expected = in->file->bytes_at(in->in_file(function.point.address), function.entry->needed());
-    if (function.borrows) borrow(wanted);
-    if (function.borrows && !wanted.borrowed) {
-      stays_breakpoint(function.point, probe, "no code that it could return through describes a frame");
-      continue;
-    }
-    const auto answer = wrapping_.trampolines->install(wanted, threads);
+    if (space_->find(function.point.address) == nullptr) continue;  // its object has gone
+    const auto answer = wrap_one(function, threads);
     if (const auto* declined = std::get_if<mech::Declined>(&answer))
-      stays_breakpoint(function.point, probe, declined->reason);
+      stays_breakpoint(function.point, services_.registry.at(function.probe), declined->reason);
     else if (const auto* wrapped = std::get_if<mech::Trampolines::Wrapped>(&answer))
-      say_wrapped(function, *wrapped, errno_at);
+      say_wrapped(function, *wrapped);
     else
       wrapping_.waiting.push_back(std::move(function));  // its turn comes
   }
   if (wrapping_.waiting.empty()) wrapping_.pause = 0;
 }
 
-void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped,
-                        std::optional<int64_t> errno_offset) {
+mech::Trampolines::Answer Image::wrap_one(const Waiting& function,
+                                          std::span<const mech::StoppedThread> threads) {
+  const Probe& probe = services_.registry.at(function.probe);
+  const VirtAddr address = function.point.address;
+  const mech::BreakpointSite& site = *space_->find(address);
+  if (site.probes.size() != 1 || site.serves_other_than_probes())
+    return mech::Declined{"the breakpoint serves something else too"};
+  const auto errno_at = errno_of(function);
+  if (sets_errno(probe) && !errno_at && services_.recording == agent::Mode::record)
+    return mech::Declined{"where its errno lies cannot be told yet"};
+  auto wanted = wrapped_function(address, probe, services_.recording, errno_at);
+  wanted.room = function.entry->room;
+  wanted.size = function.entry->size;
+  if (const elf::LoadedObject* in = object_at(address))
+    wanted.expected = in->file->bytes_at(in->in_file(address), function.entry->needed());
+  if (function.borrows) borrow(wanted);
+  if (function.borrows && !wanted.borrowed)
+    return mech::Declined{"no code that it could return through describes a frame"};
+  return wrapping_.trampolines->install(wanted, threads);
+}
+
+std::optional<int64_t> Image::errno_of(const Waiting& function) {
+  const bool sets = sets_errno(services_.registry.at(function.probe));
+  return sets ? errno_offset(function.point.address) : std::nullopt;
+}
+
+void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped) {
   wrapping_.functions.resize(std::max<size_t>(wrapping_.functions.size(), wrapped.index + 1));
   wrapping_.functions[wrapped.index] = {function.probe, function.point.address, function.point.caller_object,
-                                        errno_offset};
+                                        errno_of(function)};
   ++services_.trampolines;
   Armed& armed = armed_.at(function.key);
   armed.address = wrapped.jump;
@@ -263,11 +267,17 @@ void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrappe
     told = true;
   }
   if (services_.options.mechanism == Options::Mechanism::automatic)
-    services_.reporter.note(fmt::format("{}: a trampoline since it was called often", probe.label.text()));
+    services_.reporter.note("trampolines since they were called often", probe.label.text());
   if (!told && services_.options.lists_probes())
     newly_armed_.push_back({&probe.label, function.point.address, "trampoline", function.point.reason});
   explain(fmt::format("{} at {}: trampoline; {} bytes of its code run elsewhere", probe.label.text(),
                       function.point.address, wrapped.covered));
+}
+
+uint64_t Image::take_unplaced() {
+  if (wrapping_.trampolines == nullptr || !wrapping_.trampolines->begun()) return 0;
+  const uint64_t now = wrapping_.trampolines->records().unplaced();
+  return now - std::exchange(wrapping_.unplaced, now);
 }
 
 void Image::hand_on_counts(event::TraceeId who) {

@@ -40,8 +40,6 @@ class Recordings {
     return count;
   }
 
-  // Calls that found no slot since the last time.
-  uint64_t unplaced();
   const mech::SharedRecords& records() const { return records_; }
 
  private:
@@ -50,7 +48,6 @@ class Recordings {
 
   mech::SharedRecords records_;
   std::map<uint64_t, Ring> rings_;
-  uint64_t unplaced_ = 0;
 };
 
 }  // namespace rtrace::session

@@ -130,10 +130,11 @@ void Reporter::notice(const std::string& line) {
   if (options_.quiet == 0) say(line);
 }
 
-void Reporter::note(const std::string& line) {
-  std::string shown;
-  append_printable(shown, line, options_.text.render.utf8);
-  sink::add_note(shared_.summary, shown);
+void Reporter::note(const std::string& text, const std::string& name) {
+  std::string shown_text, shown_name;
+  append_printable(shown_text, text, options_.text.render.utf8);
+  append_printable(shown_name, name, options_.text.render.utf8);
+  sink::add_note(shared_.summary, shown_text, shown_name);
 }
 
 void Reporter::finish() {

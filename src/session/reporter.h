@@ -30,8 +30,8 @@ class Reporter {
   // The same, unless -q.
   void notice(const std::string& line);
 
-  // Said below the summary, where there is one.
-  void note(const std::string& line);
+  // Said of that name below the summary, where there is one.
+  void note(const std::string& text, const std::string& name);
 
   // All is armed, and all that was said about it has been printed: --ready-fd.
   void ready() { writer_.ready(); }

@@ -103,6 +103,10 @@ std::string why_not_recorded(const Probe& probe, const Options& options) {
   return {};
 }
 
+bool sets_errno(const Probe& probe) {
+  return probe.known->returns->kind == Type::Kind::error;
+}
+
 mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, agent::Mode mode,
                                              std::optional<int64_t> errno_offset) {
   mech::Trampolines::Function function;

@@ -32,6 +32,9 @@ bool needs_borrowed_frame(const plan::ProbePoint& point, const elf::LoadedObject
 // Why its calls cannot be recorded as they are to be shown; empty where they can.
 std::string why_not_recorded(const Probe& probe, const Options& options);
 
+// Whether a failure of it does. Its prototype is known.
+bool sets_errno(const Probe& probe);
+
 // How its calls are counted or recorded. `errno_offset` from the thread pointer, where it is known.
 mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, agent::Mode mode,
                                              std::optional<int64_t> errno_offset);

@@ -1,5 +1,7 @@
 #include "rtrace/sink/summary_sink.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -38,12 +40,11 @@ void copy_cut(char (&to)[Size], const std::string& from) {
 
 }  // namespace
 
-void add_note(SummaryTable& table, std::string_view line) {
-  const size_t room = SummaryTable::kNotes - table.notes_size;
-  if (line.size() + 1 > room) return;
+void add_note(SummaryTable& table, std::string_view text, std::string_view name) {
+  const std::string line = fmt::format("{}\t{}\n", text, name);
+  if (line.size() > SummaryTable::kNotes - table.notes_size) return add(table.notes_left, 1);
   std::memcpy(table.notes + table.notes_size, line.data(), line.size());
-  table.notes[table.notes_size + line.size()] = '\n';
-  add(table.notes_size, line.size() + 1);
+  add(table.notes_size, line.size());
 }
 
 bool is_named(const decode::ProbeLabel& label, const std::string& name) {

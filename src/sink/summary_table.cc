@@ -146,6 +146,28 @@ std::string about_share(const OwnShare& share, ShareShown shown) {
                      shown == ShareShown::subtracted ? "subtracted" : "contained");
 }
 
+// In the order in which each text first came.
+std::string notes_of(const SummaryTable& table) {
+  std::vector<std::pair<std::string_view, std::string>> lines;
+  std::string_view rest(table.notes, std::min<uint64_t>(table.notes_size, SummaryTable::kNotes));
+  while (!rest.empty()) {
+    const std::string_view note = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), note.size() + 1));
+    const size_t tab = note.find('\t');
+    if (tab == std::string_view::npos) continue;
+    const auto [text, name] = std::pair(note.substr(0, tab), note.substr(tab + 1));
+    auto line = std::ranges::find(lines, text, &decltype(lines)::value_type::first);
+    if (line == lines.end())
+      lines.emplace_back(text, name);
+    else
+      line->second.append(", ").append(name);
+  }
+  std::string out;
+  for (const auto& [text, names] : lines) out += fmt::format("{}: {}\n", text, names);
+  if (table.notes_left > 0) out += fmt::format("and {} more of these\n", table.notes_left);
+  return out;
+}
+
 }  // namespace
 
 const std::vector<std::string>& sort_keys() {
@@ -206,7 +228,7 @@ std::string render_summary(const SummaryTable& table, SortKey sort, ShareShown s
     out += fmt::format("p50 to p99 are kept of {} functions, and not of {} more\n", SummaryTable::kBlocks,
                        unranked);
   out += about_share(table.share, share);
-  return out.append(table.notes, std::min<uint64_t>(table.notes_size, SummaryTable::kNotes));
+  return out + notes_of(table);
 }
 
 // ltrace's rows name the function alone.

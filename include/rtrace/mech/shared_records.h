@@ -64,6 +64,9 @@ class SharedRecords {
   // Recorded calls that have not returned, on whatever stack; those that were left for good too.
   uint64_t open_calls() const;
 
+  // Calls of threads that found no slot.
+  uint64_t unplaced() const;
+
   // Slots that have ever had a ring, in rising order.
   std::vector<uint64_t> used() const;
 

@@ -26,7 +26,6 @@ struct StoppedThread {
   pid_t tid = 0;
   VirtAddr pc;
   uint64_t thread_pointer = 0;
-  bool in_handler = false;  // a signal's frame may lie on its stack
   std::vector<uint64_t> stack;
 };
 // What counts of a stack below its pointer. No return address lies there; that of a call that has returned
@@ -78,14 +77,13 @@ class Trampolines {
   void fall_silent() const;
   // Why our pages must stay for now; empty where no thread can come back to them.
   std::string why_needed(std::span<const StoppedThread> threads) const;
-  // Whether it stands in one or will come back to one, for all that its stack shows. Words that look so are
-  // left by dead frames too. What has no borrowed frame calls nothing of the program's: above such a wrapper
-  // only a handler may be running.
+  // Whether it stands in our code or will come back to it, for all that its stack shows. Dead frames may have
+  // left words that look so.
   bool leads_to_wrapper(const StoppedThread& thread) const;
   // In a copy of this memory that is about to be freed of our pages. Of stacks that no thread runs on, only
   // the counts tell.
   bool is_needed_by(const StoppedThread& child) const {
-    return leads_to_wrapper(child) || (!resumes_.empty() && has_open_calls());
+    return leads_to_wrapper(child) || (!lent_.empty() && has_open_calls());
   }
   // An object has left the link map.
   void forget(Range range);
@@ -105,7 +103,6 @@ class Trampolines {
   struct Made {
     VirtAddr copy, stub;
     arch::Prologue prologue;
-    VirtAddr resumes{};  // with a borrowed frame
   };
   std::string why_refused(const Function& function, const arch::Prologue& prologue) const;
   std::string why_not_borrowed(const BorrowedFrame& frame) const;
@@ -120,8 +117,7 @@ class Trampolines {
   bool begun_ = false;
   uint32_t next_ = 0;
   std::map<VirtAddr, Entry> entries_;  // by where the jump stands
-  // Borrowed frames: where wrappers go on, and the code that leads there.
-  std::set<VirtAddr> resumes_, lent_;
+  std::set<VirtAddr> lent_;            // code that functions with borrowed frames return through
 };
 
 }  // namespace rtrace::mech

@@ -59,14 +59,15 @@ struct SummaryTable {
   uint64_t overflowed;  // calls that found no row free
   uint64_t blocks_used;
   OwnShare share;
-  uint64_t notes_size;
-  char notes[kNotes];  // lines that are printed below the table; what finds no room is left out
+  uint64_t notes_size, notes_left;  // that found no room
+  char notes[kNotes];               // printed below the table: each a text, a tab, a name and a newline
   SummaryRow rows[kRows];
   agent::Buckets blocks[kBlocks];
 };
 
-// Adds a line to the table's notes. Its only writer's.
-void add_note(SummaryTable& table, std::string_view line);
+// What is printed below the table of a name; of several names with the same text in one line. Its only
+// writer's. Neither has control characters.
+void add_note(SummaryTable& table, std::string_view text, std::string_view name);
 
 inline constexpr size_t kMaxHistograms = 64;
 

@@ -2,9 +2,8 @@
 //
 //   arg1 ... argN, ret, dur, errno, name, tid, depth, and the names of the prototype's parameters
 //   buf.st_size          a member of a struct, where its name is known
-//   O_CREAT              a key of an enumeration or of flags that it is compared or combined with: a
-//   parameter
-//                        of that name goes first
+//   O_CREAT              a key of an enumeration or of flags that it is compared or combined with; a
+//                        parameter of that name goes first
 //   12 0x1f 0755 1.5     numbers; 5ms 1.5s 200us 800ns durations, which are nanoseconds; ENOENT its number
 //   "text" 'text'        compared with == and != alone; C's escapes
 //   a + b, a - b, a & b, a | b, -a      these bind closer than comparisons, unlike in C

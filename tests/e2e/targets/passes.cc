@@ -288,7 +288,7 @@ bool is_parked(long) {
     swapcontext(&outside, &one.own);
     one.slice.assign(shared_stack, shared_stack + kStack);
     memset(shared_stack, 0, kStack);
-    usleep(1000);
+    usleep(1000);  // the call stays where no stack shows it
   }
   deed = nullptr;
   return true;

@@ -90,16 +90,7 @@ rb_left:
   push %rbx
   mov %rdi, %rbx
   call rb_sets_all
-  mov %rax, (%rbx)
-  mov %rdx, 8(%rbx)
-  mov %rcx, 16(%rbx)
-  mov %rsi, 24(%rbx)
-  mov %rdi, 32(%rbx)
-  mov %r8, 40(%rbx)
-  mov %r9, 48(%rbx)
-  mov %r10, 56(%rbx)
-  mov %r11, 64(%rbx)
-  pop %rbx
+)" RTRACE_STORE_REGISTERS R"(  pop %rbx
   ret
 
 # What rb_tells_rbp finds.

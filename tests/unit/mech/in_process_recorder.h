@@ -20,6 +20,14 @@
 #include "rtrace/mech/shared_records.h"
 #include "rtrace/mech/wrapper_stub.h"
 
+// For functions in assembly: rax rdx rcx rsi rdi r8 r9 r10 r11 to the memory that rbx points to.
+#define RTRACE_STORE_REGISTERS                   \
+  "  mov %rax, (%rbx)\n  mov %rdx, 8(%rbx)\n"    \
+  "  mov %rcx, 16(%rbx)\n  mov %rsi, 24(%rbx)\n" \
+  "  mov %rdi, 32(%rbx)\n  mov %r8, 40(%rbx)\n"  \
+  "  mov %r9, 48(%rbx)\n  mov %r10, 56(%rbx)\n"  \
+  "  mov %r11, 64(%rbx)\n"
+
 namespace rtrace::mech {
 
 inline agent::FunctionPlan plain_plan() {

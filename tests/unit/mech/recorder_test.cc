@@ -38,16 +38,7 @@ TARGET rt_stack_arguments
 
 # Stores rax rdx rcx rsi rdi r8 r9 r10 r11 to the memory that rbx points to, and returns rax and rdx.
 TARGET rt_registers
-  mov %rax, (%rbx)
-  mov %rdx, 8(%rbx)
-  mov %rcx, 16(%rbx)
-  mov %rsi, 24(%rbx)
-  mov %rdi, 32(%rbx)
-  mov %r8, 40(%rbx)
-  mov %r9, 48(%rbx)
-  mov %r10, 56(%rbx)
-  mov %r11, 64(%rbx)
-  mov $0x1234, %eax
+)" RTRACE_STORE_REGISTERS R"(  mov $0x1234, %eax
   mov $0x5678, %edx
   ret
 

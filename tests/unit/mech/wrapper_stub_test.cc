@@ -50,6 +50,34 @@ std::string at(const WrapperStub& stub, size_t offset) {
   return line.substr(line.find("  ") + 2);
 }
 
+// From where the function has returned to.
+const std::string kRecordsReturn = R"(lea rsp, [rbp - 0xc0]
+mov qword ptr [rbp - 0x98], rax
+mov qword ptr [rbp - 0x20], rdx
+mov qword ptr [rbp - 0x58], rcx
+mov qword ptr [rbp - 0x50], rsi
+mov qword ptr [rbp - 0x48], rdi
+mov qword ptr [rbp - 0x40], r8
+mov qword ptr [rbp - 0x38], r9
+mov qword ptr [rbp - 0x28], r10
+mov qword ptr [rbp - 0x30], r11
+lea rdi, [rbp - 0xc0]
+mov esi, 7
+movabs rax, 0x100000002000
+call rax
+mov rax, qword ptr [rbp - 0x98]
+mov rdx, qword ptr [rbp - 0x20]
+mov rcx, qword ptr [rbp - 0x58]
+mov rsi, qword ptr [rbp - 0x50]
+mov rdi, qword ptr [rbp - 0x48]
+mov r8, qword ptr [rbp - 0x40]
+mov r9, qword ptr [rbp - 0x38]
+mov r10, qword ptr [rbp - 0x28]
+mov r11, qword ptr [rbp - 0x30]
+leave
+ret
+)";
+
 TEST(WrapperStub, OfAPlainFunctionIsThis) {
   EXPECT_EQ(made_of(plain_plan()), R"(push rbp
 mov rbp, rsp
@@ -79,32 +107,7 @@ mov r10, qword ptr [rbp - 0x28]
 mov r11, qword ptr [rbp - 0x20]
 lea rsp, [rbp - 0x10]
 call 0x7f0000020000
-lea rsp, [rbp - 0xc0]
-mov qword ptr [rbp - 0x98], rax
-mov qword ptr [rbp - 0x20], rdx
-mov qword ptr [rbp - 0x58], rcx
-mov qword ptr [rbp - 0x50], rsi
-mov qword ptr [rbp - 0x48], rdi
-mov qword ptr [rbp - 0x40], r8
-mov qword ptr [rbp - 0x38], r9
-mov qword ptr [rbp - 0x28], r10
-mov qword ptr [rbp - 0x30], r11
-lea rdi, [rbp - 0xc0]
-mov esi, 7
-movabs rax, 0x100000002000
-call rax
-mov rax, qword ptr [rbp - 0x98]
-mov rdx, qword ptr [rbp - 0x20]
-mov rcx, qword ptr [rbp - 0x58]
-mov rsi, qword ptr [rbp - 0x50]
-mov rdi, qword ptr [rbp - 0x48]
-mov r8, qword ptr [rbp - 0x40]
-mov r9, qword ptr [rbp - 0x38]
-mov r10, qword ptr [rbp - 0x28]
-mov r11, qword ptr [rbp - 0x30]
-leave
-ret
-)");
+)" + kRecordsReturn);
 }
 
 constexpr BorrowedFrame kWords{{0x7f0000300010}, 0x28}, kWhole{{0x7f0000300020}, 0xd8};
@@ -122,32 +125,7 @@ lea rsp, [rbp - 0x18]
 call 0x7f0000010107
 mov qword ptr [rsp + 0x18], rbp
 lea rbp, [rsp + 0x18]
-lea rsp, [rbp - 0xc0]
-mov qword ptr [rbp - 0x98], rax
-mov qword ptr [rbp - 0x20], rdx
-mov qword ptr [rbp - 0x58], rcx
-mov qword ptr [rbp - 0x50], rsi
-mov qword ptr [rbp - 0x48], rdi
-mov qword ptr [rbp - 0x40], r8
-mov qword ptr [rbp - 0x38], r9
-mov qword ptr [rbp - 0x28], r10
-mov qword ptr [rbp - 0x30], r11
-lea rdi, [rbp - 0xc0]
-mov esi, 7
-movabs rax, 0x100000002000
-call rax
-mov rax, qword ptr [rbp - 0x98]
-mov rdx, qword ptr [rbp - 0x20]
-mov rcx, qword ptr [rbp - 0x58]
-mov rsi, qword ptr [rbp - 0x50]
-mov rdi, qword ptr [rbp - 0x48]
-mov r8, qword ptr [rbp - 0x40]
-mov r9, qword ptr [rbp - 0x38]
-mov r10, qword ptr [rbp - 0x28]
-mov r11, qword ptr [rbp - 0x30]
-leave
-ret
-call 0x7f000001010d
+)" + kRecordsReturn + R"(call 0x7f000001010d
 int3
 movabs rax, 0x7f0000300010
 mov qword ptr [rsp], rax

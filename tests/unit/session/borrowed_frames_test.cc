@@ -43,16 +43,11 @@ TEST(BorrowedFrames, AreNotForFunctionsThatGoByTheirReturn) {
 }
 
 std::shared_ptr<const elf::ElfFile> c_library() {
-  try {
-    return elf::ElfFile::open("/lib/x86_64-linux-gnu/libc.so.6");
-  } catch (const Error&) {
-    return nullptr;
-  }
+  return elf::ElfFile::open("/lib/x86_64-linux-gnu/libc.so.6");
 }
 
 TEST(BorrowedFrames, AreNotForCodeThatReadsItsCallersStack) {
   const auto file = c_library();
-  if (file == nullptr) GTEST_SKIP() << "no such C library";
   unwind::FrameTable table(file);
   const auto why = [&](const char* name) {
     const auto found = file->find_exported(name);
@@ -66,7 +61,6 @@ TEST(BorrowedFrames, AreNotForCodeThatReadsItsCallersStack) {
 
 TEST(BorrowedFrames, AreLentByTheCLibrary) {
   const auto file = c_library();
-  if (file == nullptr) GTEST_SKIP() << "no such C library";
   elf::LoadedObject object;
   object.path = "/lib/x86_64-linux-gnu/libc.so.6";
   object.bias = LoadBias{0x7f0000000000};

@@ -185,14 +185,20 @@ TEST_F(SummaryTest, TheLastLineSaysWhatRtracesShareIsAndHowSure) {
               EndsWith("total\nrtrace's own share, at least 14.2us +- 640ns a call, is contained\n"));
 }
 
-TEST_F(SummaryTest, NotesStandBelowTheTableAsFarAsThereIsRoom) {
+TEST_F(SummaryTest, NotesStandBelowTheTableByTheirText) {
   calls(call_site("f"), 0, 0);
-  add_note(table, "f: hot");
-  add_note(table, "g: hot");
-  EXPECT_THAT(own_table(), EndsWith("total\nf: hot\ng: hot\n"));
-  add_note(table, std::string(SummaryTable::kNotes, 'x'));
-  add_note(table, "h: hot");
-  EXPECT_THAT(own_table(), EndsWith("total\nf: hot\ng: hot\nh: hot\n"));
+  add_note(table, "hot", "f");
+  add_note(table, "cold: why", "g");
+  add_note(table, "hot", "h");
+  EXPECT_THAT(own_table(), EndsWith("total\nhot: f, h\ncold: why: g\n"));
+}
+
+TEST_F(SummaryTest, NotesThatFindNoRoomAreCounted) {
+  calls(call_site("f"), 0, 0);
+  add_note(table, "hot", "f");
+  add_note(table, "hot", std::string(SummaryTable::kNotes, 'x'));
+  add_note(table, "hot", "h");
+  EXPECT_THAT(own_table(), EndsWith("total\nhot: f, h\nand 1 more of these\n"));
 }
 
 }  // namespace

@@ -92,6 +92,13 @@ std::optional<pid_t> Engine::hold_one(Process& process) {
   return std::nullopt;
 }
 
+std::optional<tracee::WaitEvent> Engine::stop_of(pid_t tid, unsigned milliseconds, Awake awake) {
+  auto event = awake == Awake::first ? tracee::stop_awake(tid) : std::nullopt;
+  if (!event) event = tracee::stop_within(tid, milliseconds);
+  queue_.forget(tid);
+  return event;
+}
+
 // Stops one thread. Any other stop of it clears our interrupt (kernel/signal.c, ptrace_stop), so that is
 // asked for again.
 bool Engine::hold(pid_t tid) {
@@ -104,8 +111,8 @@ bool Engine::hold(pid_t tid) {
     task.interrupted = true;
     const auto status = tracee::read_status(tid);
     const bool sleeps = !status || status->state == 'D';
-    auto event = elsewhere ? tracee::stop_awake(tid) : std::nullopt;
-    if (!event) event = tracee::stop_within(tid, sleeps ? kHoldWait : kHoldWaitForProcessor);
+    const auto event =
+        stop_of(tid, sleeps ? kHoldWait : kHoldWaitForProcessor, elsewhere ? Awake::first : Awake::no);
     if (!event) return false;
     const auto stop = tracee::classify(event->status);
     const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);

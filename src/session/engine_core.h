@@ -96,6 +96,10 @@ class Engine {
   void arm_attached(Process& process);
   std::optional<pid_t> hold_one(Process& process);
   bool hold(pid_t tid);
+  // The next stop of one task, as tracee::stop_within; `first` stays awake for it a moment before. What the
+  // queue has peeked of the task is void: handled once more it would be a signal that nobody sent.
+  enum class Awake : uint8_t { no, first };
+  std::optional<tracee::WaitEvent> stop_of(pid_t tid, unsigned milliseconds, Awake awake = Awake::no);
   void let_run(Task& task);
   bool launch();
   void tell_ready();
@@ -149,7 +153,7 @@ class Engine {
   bool trap_is_pending(const Task& task) const;
   enum class Met : uint8_t { nothing, site, gone };
   static Met back_to_site(const Task& task, arch::Regs& regs);
-  void let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped) const;
+  void let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped);
   void settle_registers(Task& task, Image& image);
   void clean_code(Image& image, bool all_stopped);
   std::string clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped,

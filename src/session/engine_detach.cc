@@ -72,9 +72,7 @@ bool Engine::stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped) {
     // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
     for (pid_t tid : waiting) (void)tracee::interrupt(tid);
     for (pid_t tid : waiting) {
-      auto event = elsewhere ? tracee::stop_awake(tid) : std::nullopt;
-      if (!event) event = tracee::stop_within(tid, 1);
-      queue_.forget(tid);
+      const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
       if (event && stopped_for_detach(*event)) stopped.insert(tid);
     }
   }
@@ -235,10 +233,10 @@ void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
 }
 
 // They wake when what they wait for runs on, and stop once more for us.
-void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped) const {
+void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped) {
   for (const auto& [tid, task] : tasks_) {
     if (!pids.contains(task->process->pid) || stopped.contains(tid)) continue;
-    const auto event = tracee::stop_within(tid, kWakeWait);
+    const auto event = stop_of(tid, kWakeWait);
     if (!event) continue;
     const auto stop = tracee::classify(event->status);
     const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);

@@ -57,8 +57,7 @@ void Engine::let_forks_finish(Process& process) {
     for (int round = 0; round < kForkRounds && tasks_.contains(tid) && !lends_memory(tid); ++round) {
       if (tracee::interrupt(tid) == tracee::Alive::gone) break;
       tasks_.at(tid)->interrupted = true;
-      const auto event = tracee::stop_within(tid, kForkWait);
-      queue_.forget(tid);
+      const auto event = stop_of(tid, kForkWait);
       if (event) handle(*event);
       if (event) break;
     }

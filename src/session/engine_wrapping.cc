@@ -157,7 +157,7 @@ void Engine::let_held_run(pid_t held) {
   // (kernel/signal.c, do_jobctl_trap).
   (void)tracee::interrupt(held);
   (void)tracee::resume(held);
-  if (const auto event = tracee::stop_within(held, kStopAgain)) handle(*event);
+  if (const auto event = stop_of(held, kStopAgain)) handle(*event);
 }
 
 // All tasks but one that is held already. nullopt where they do not stand soon, or somebody outside of the
@@ -183,8 +183,7 @@ std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t 
     if (!fit || monotonic_now() > deadline) break;
     for (pid_t tid : waiting) (void)tracee::interrupt(tid);
     for (pid_t tid : waiting) {
-      const auto event = tracee::stop_within(tid, 1);
-      queue_.forget(tid);
+      const auto event = stop_of(tid, 1);
       if (!event) continue;
       if (const auto one = halted_by(*event)) halted.push_back(*one);
     }

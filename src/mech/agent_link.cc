@@ -77,6 +77,21 @@ std::string AgentLink::begin(const Foothold::Means& means, Foothold& foothold, c
   return failure;
 }
 
+std::string AgentLink::inherit(const Foothold::Means& means, const Foothold& foothold,
+                               const AgentLink& parent) {
+  setting_ = parent.setting_;
+  control_ = parent.control_;
+  shared_ = parent.shared_;
+  tracee::RemoteCall remote(means.stopped, means.memory, foothold.gadget(), foothold.frame_area());
+  std::string failure = map_shared(remote, means, foothold.code_ranges().front().begin);
+  if (failure.empty()) failure = fill(means.memory);
+  return failure;
+}
+
+bool AgentLink::record(const tracee::ProcessMemory& memory) const {
+  return set_mode(memory, setting_.mode);
+}
+
 // At once after each mapping was made: whoever comes after our death finds it by this.
 bool AgentLink::write_head(const Foothold::Means& means) const {
   const agent::ControlLayout layout = agent::control_layout(setting_.size.functions);
@@ -115,7 +130,8 @@ std::string AgentLink::map_shared(tracee::RemoteCall& remote, const Foothold::Me
         header_of(agent::kSharedMapping, size, means.ledger.session());
   std::optional<int64_t> mapped;
   if (failure.empty())
-    mapped = remote.call(SYS_mmap, {0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+    mapped = remote.call(SYS_mmap, {shared_.begin.value, size, PROT_READ | PROT_WRITE,
+                                    MAP_SHARED | MAP_NORESERVE | (shared_.begin ? uint64_t{MAP_FIXED} : 0),
                                     static_cast<uint64_t>(*fd), 0});
   if (!is_error(mapped)) {
     const VirtAddr at{static_cast<uint64_t>(*mapped)};

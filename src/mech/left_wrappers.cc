@@ -11,10 +11,10 @@ namespace {
 
 constexpr uint32_t kMostFunctions = 1U << 20;
 
-bool has_returned(const agent::Summary& summary) {
-  uint64_t returned = 0;
-  for (uint64_t count : summary.durations.counts) returned += count;
-  return summary.entered == returned;
+uint64_t open_calls_of(const agent::Summary& summary) {
+  uint64_t open = summary.entered;
+  for (uint64_t count : summary.durations.counts) open -= count;
+  return open;
 }
 
 }  // namespace
@@ -67,12 +67,15 @@ bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains)
     if ((!known || control->functions == 0) && borrows_frames(memory, recorder.control)) return true;
     if (!known) continue;
     if (recorded_open(memory, *control, *header) != 0) return true;
+    uint64_t open = 0;
     const uint64_t claimed = uint64_t{control->functions} + header->summaries_claimed;
     for (uint64_t i = 0; i < std::min<uint64_t>(claimed, control->summaries_count); ++i) {
       const VirtAddr at{control->summaries + i * sizeof(agent::Summary)};
       const auto summary = memory.read_value<agent::Summary>(at);
-      if (!summary || !has_returned(*summary)) return true;
+      if (!summary) return true;
+      open += open_calls_of(*summary);
     }
+    if (open != header->left_calls) return true;
   }
   return false;
 }

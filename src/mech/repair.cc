@@ -63,6 +63,7 @@ class Repair {
   bool in_blob(VirtAddr pc) const;
   bool foreign(VirtAddr pc) const;
   bool walk_out(HaltedProcess& halted, pid_t tid);
+  bool waits_elsewhere(pid_t tid) const;
   Step next_step(const arch::Regs& regs) const;
   void give_masks_back() const;
   void note_masks_found() const;
@@ -253,6 +254,12 @@ bool Repair::lends_memory() const {
   return false;
 }
 
+// In a system call of the program's, for as long as that takes.
+bool Repair::waits_elsewhere(pid_t tid) const {
+  const auto regs = tracee::registers(tid);
+  return regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0 && !foreign(regs->pc());
+}
+
 // Handler and pages, once no thread can need them.
 void Repair::take_out(HaltedProcess& halted) {
   if (remains_.pages.empty()) return;
@@ -279,8 +286,10 @@ void Repair::take_out(HaltedProcess& halted) {
   repaired_.left = "a thread is still inside a wrapped call";
   for (pid_t tid : stopped)
     if (const auto thread = look_at(tid, memory_, maps_, Below::nothing);
-        thread && leads_to_wrapper(*thread, remains_))
+        thread && leads_to_wrapper(*thread, remains_)) {
+      repaired_.passing = !waits_elsewhere(tid);
       return;
+    }
   repaired_.left.clear();
   // A call that is not counted shows on its thread's stack.
   if (!open) return unmap(*fit);
@@ -333,19 +342,26 @@ Repaired Repair::run() {
 
 }  // namespace
 
-// A thread that is in the way is elsewhere a moment later.
+// A thread that is in the way is elsewhere a moment later, or, on a busy machine, once it has been given
+// time.
 Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
                 std::chrono::milliseconds patience) {
-  // Longer each time: on a busy machine a thread may not have run meanwhile.
+  constexpr int kTimesAsLong = 6;
+  constexpr std::chrono::milliseconds kLongestPause(256);
   std::chrono::milliseconds pause(2);
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto begin = std::chrono::steady_clock::now();
   Repair first(pid, known, files);
   Repaired all = first.run();
-  while (!all.left.empty() && !tracee::forbids_calls(pid) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::exchange(pause, 2 * pause));
+  while (!all.left.empty() && !tracee::forbids_calls(pid) &&
+         std::chrono::steady_clock::now() - begin < patience * (all.passing ? kTimesAsLong : 1)) {
+    std::this_thread::sleep_for(std::exchange(pause, std::min(2 * pause, kLongestPause)));
     const Repaired more = Repair(pid, first.bytes(), false).run();
-    all = {all.places + more.places, all.handler || more.handler, all.pages + more.pages, more.left,
-           more.kept};
+    all = {all.places + more.places,
+           all.handler || more.handler,
+           all.pages + more.pages,
+           more.left,
+           more.kept,
+           more.passing};
   }
   return all;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <utility>
 
 #include "load.h"
 #include "rtrace/base/error.h"
@@ -146,6 +147,64 @@ void SharedRecords::set_stack(pid_t tid, Range stack) const {
 
 void SharedRecords::mappings_changed() const {
   std::atomic_ref<uint64_t>(header().mappings).fetch_add(1);
+}
+
+// Counted calls of a function that the slot's thread is in; 0 where it has no summary of its own.
+uint64_t SharedRecords::open_calls_of(uint64_t slot, uint32_t function) const {
+  const auto* index = reinterpret_cast<const uint32_t*>(memory_.data() + layout_.summary_index);
+  const uint32_t own = load(index[slot * size_.functions + function]);
+  if (own <= size_.functions || own > size_.summaries) return 0;
+  const agent::Summary& summary = this->summary(own - 1);
+  uint64_t returned = 0;
+  for (const uint64_t& count : summary.durations.counts) returned += load(count);
+  return load(summary.entered) - returned;
+}
+
+std::optional<ThreadState> SharedRecords::state_of(uint64_t thread_pointer, uint32_t functions) const {
+  const auto index = slot_of_thread(thread_pointer);
+  if (!index) return std::nullopt;
+  const agent::Slot& slot = this->slot(*index);
+  ThreadState state{load(slot.head), load(slot.held), load(slot.own), load(slot.open), {}};
+  if (size_.summaries == 0) return state;
+  for (uint32_t function = 0; function < std::min(functions, size_.functions); ++function)
+    if (const uint64_t open = open_calls_of(*index, function); open != 0)
+      state.counted.emplace_back(function, open);
+  return state;
+}
+
+// Names of calls go on where the parent's end, so that none of the child's means one that it was forked in.
+void SharedRecords::begin_from(uint64_t thread_pointer, const ThreadState& state) const {
+  agent::Slot& own = slot(agent::slot_of(thread_pointer, size_.slot_bits));
+  store(own.head, state.head);
+  store(own.tail, state.head);
+  store(own.held, state.held);
+  store(own.own, state.own);
+  store(own.open, state.open);
+  for (const auto& [function, open] : state.counted) {
+    agent::Summary& everybodys = summary(function);
+    store(everybodys.function, function);
+    store(everybodys.shared, uint32_t{1});
+    store(everybodys.entered, open);
+  }
+}
+
+void SharedRecords::leave_calls(uint64_t thread_pointer, pid_t tid, const ThreadState& before) const {
+  agent::Slot* slot = find(thread_pointer);
+  if (slot == nullptr) return;
+  store(slot->open, before.open);
+  store(slot->tid, int32_t{tid});
+  if (size_.summaries == 0) return;
+  const auto index = static_cast<uint64_t>(slot - &this->slot(0));
+  for (uint32_t function = 0; function < size_.functions; ++function) {
+    const auto known = std::ranges::find(before.counted, function, &std::pair<uint32_t, uint64_t>::first);
+    const uint64_t open = known != before.counted.end() ? known->second : 0;
+    const uint64_t left = open_calls_of(index, function) - open;
+    if (left != 0) store(header().left_calls, load(header().left_calls) + left);
+  }
+}
+
+uint64_t SharedRecords::read_up_to(uint64_t slot) const {
+  return load(this->slot(slot).tail) / sizeof(uint64_t) * sizeof(uint64_t);
 }
 
 uint64_t SharedRecords::open_calls() const {

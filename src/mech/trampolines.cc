@@ -88,6 +88,29 @@ std::string Trampolines::begin(const Foothold::Means& means, const AgentLink::Se
   return failure;
 }
 
+std::string Trampolines::inherit(const Foothold::Means& means, const Trampolines& parent,
+                                 uint64_t thread_pointer, const std::optional<ThreadState>& state) {
+  next_ = parent.next_;
+  lent_ = parent.lent_;
+  entries_ = parent.entries_;
+  bool published = true;
+  for (auto& [at, entry] : entries_) {
+    entry.patch =
+        ledger_.publish(space_.pid(), at, bytes_of(entry.note.original), bytes_of(entry.note.written));
+    published &= entry.patch != PatchLedger::kNone;
+  }
+  if (!published) return "there is no room for what repairs it";
+  if (std::string failure = link_.inherit(means, space_.foothold(), parent.link_); !failure.empty())
+    return failure;
+  begun_ = true;
+  if (state) records().begin_from(thread_pointer, *state);
+  return link_.record(space_.memory()) ? std::string() : "its pages cannot be written (/proc/PID/mem)";
+}
+
+std::optional<ThreadState> Trampolines::state_of(uint64_t thread_pointer) const {
+  return begun_ ? records().state_of(thread_pointer, next_) : std::nullopt;
+}
+
 Trampolines::Answer Trampolines::install(const Function& function, std::span<const StoppedThread> threads) {
   if (next_ == link_.capacity()) return Declined{"the recorder has no room for more functions"};
   const auto stranger = std::find_if(threads.begin(), threads.end(),
@@ -234,9 +257,9 @@ std::string Trampolines::why_needed(std::span<const StoppedThread> threads) cons
 }
 
 bool Trampolines::has_open_calls() const {
-  return records().open_calls() != 0 || std::ranges::any_of(counted(), [](const CountedCalls& calls) {
-           return calls.entered != calls.returned;
-         });
+  uint64_t open = 0;
+  for (const CountedCalls& calls : counted()) open += calls.entered - calls.returned;
+  return records().open_calls() != 0 || open != records().header().left_calls;
 }
 
 bool Trampolines::leads_to_wrapper(const StoppedThread& thread) const {

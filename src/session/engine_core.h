@@ -125,11 +125,13 @@ class Engine {
   void let_halted_run(const std::vector<Halted>& halted);
   void let_held_run(pid_t held);
   static std::vector<pid_t> tids_of(const std::vector<Halted>& halted, pid_t held);
+  static std::optional<mech::ThreadState> recorder_of(const Task& parent);
+  void begin_wrappers(Task& child, Image& parent, const std::optional<mech::ThreadState>& state) const;
   void begin_record_of(Task& thread) const;
   void end_record_of(const Task& thread) const;
   void account_for_hold(Task& task, uint64_t nanoseconds) const;
-  void lend_thread_pointer(Task& parent, Process& child, tracee::NewTask::Kind kind) const;
-  void vfork_ended(const Task& parent) const;
+  void lend_thread_pointer(Task& parent, Task& child, tracee::NewTask::Kind kind) const;
+  void vfork_ended(Task& parent) const;
   void take_thread_pointer_back(const Process& child) const;
   void hand_on_counts(const Process& process, const Task* by);
 
@@ -198,7 +200,9 @@ class Engine {
     bool shares_memory = false;
     uint64_t seen = 0;         // monotonic, of the child's stop
     pid_t parent_process = 0;  // by /proc, when the child's stop was seen
-    LiveCalls open;            // the parent's at its event, for a child with a copy of its memory
+    // The parent's at its event, for a child with a copy of its memory.
+    LiveCalls open;
+    std::optional<mech::ThreadState> recorder;
   };
   std::map<pid_t, Birth> births_;
   // Images of processes that ended while a fork child of theirs had not told of itself yet: the newest last.

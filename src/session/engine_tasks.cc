@@ -141,7 +141,9 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
   process.silent = shared;
   process.image = shared ? image : image->clone_for(child);
   process.trap = trap_of_orphan(child, image.get());
-  go_on(add_task(child, process), 0);
+  Task& task = add_task(child, process);
+  if (!shared) begin_wrappers(task, *image, std::nullopt);
+  go_on(task, 0);
 }
 
 // clone(2), clone3(2): whether the child runs in the parent's memory. nullopt where the parent died.
@@ -178,6 +180,7 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     // When the child comes to its first stop the parent may have returned from what it is in now.
     const bool followed = options_.follow && !task.process->silent;
     if (followed && !*shares) birth.open = task;
+    if (followed && !*shares) birth.recorder = recorder_of(task);
     if (!task.process->silent && !is_thread_of(tid, *task.process))
       reporter_.take(task.id, timestamp(), decode::Forked{tid, followed, *shares});
     begin_child(tid);
@@ -226,10 +229,11 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   process.image = shares_memory || image == nullptr ? image : image->clone_for(child);
   Task& task = add_task(child, process);
   task.trap_blocked = parent.trap_blocked;
-  if (shares_memory) lend_thread_pointer(parent, process, birth.kind);
+  if (shares_memory) lend_thread_pointer(parent, task, birth.kind);
   if (followed && !shares_memory) {
     static_cast<LiveCalls&>(task) = std::move(birth.open);
     task.clock.resumed(monotonic_now());
+    if (image != nullptr) begin_wrappers(task, *image, birth.recorder);
   }
   go_on(task, 0);
 }

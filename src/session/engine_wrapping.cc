@@ -234,6 +234,27 @@ void Engine::let_halted_run(const std::vector<Halted>& halted) {
   }
 }
 
+// It is about to fork.
+std::optional<mech::ThreadState> Engine::recorder_of(const Task& parent) {
+  Image* image = parent.process->image.get();
+  const auto regs = tracee::registers(parent.id.tid);
+  if (image == nullptr || image->trampolines() == nullptr || !regs) return std::nullopt;
+  return image->trampolines()->state_of(regs->raw.fs_base);
+}
+
+// A fork child stands before its first instruction.
+void Engine::begin_wrappers(Task& child, Image& parent, const std::optional<mech::ThreadState>& state) const {
+  const pid_t tid = child.id.tid;
+  const auto regs = tracee::registers(tid);
+  if (!owners_ || !regs) return;
+  child.thread_pointer = regs->raw.fs_base;
+  child.held_before = state ? state->held : 0;
+  child.process->image->inherit_wrapping(
+      parent, child.thread_pointer, state, [tid]() -> std::optional<pid_t> {
+        return tracee::forbids_calls(tid) ? std::nullopt : std::optional(tid);
+      });
+}
+
 // A thread stands before its first instruction: whoever had its thread pointer before it has ended.
 void Engine::begin_record_of(Task& thread) const {
   if (!owners_ || thread.process->image == nullptr) return;
@@ -264,23 +285,40 @@ void Engine::account_for_hold(Task& task, uint64_t nanoseconds) const {
 }
 
 // A child that runs in its parent's memory has its thread pointer too: its calls are not the parent's. Of a
-// vfork the parent tells the end itself; it runs on before we see its child's exec.
-void Engine::lend_thread_pointer(Task& parent, Process& child, tracee::NewTask::Kind kind) const {
-  if (!owners_ || child.image == nullptr) return;
-  const auto regs = tracee::registers(child.pid);
+// vfork the parent tells the end itself; it runs on before we see its child's exec. Until then the records
+// are the child's, where it is followed.
+void Engine::lend_thread_pointer(Task& parent, Task& child, tracee::NewTask::Kind kind) const {
+  Process& process = *child.process;
+  if (!owners_ || process.image == nullptr) return;
+  const auto regs = tracee::registers(child.id.tid);
   if (!regs || regs->raw.fs_base == 0) return;
+  const uint64_t thread_pointer = regs->raw.fs_base;
+  const mech::Trampolines* trampolines = process.image->trampolines();
+  const bool begun = trampolines != nullptr && trampolines->begun();
   if (kind == tracee::NewTask::Kind::vfork)
-    parent.thread_pointer = regs->raw.fs_base;
+    parent.thread_pointer = thread_pointer;
   else
-    child.borrowed_thread_pointer = regs->raw.fs_base;
-  const mech::Trampolines* trampolines = child.image->trampolines();
-  if (trampolines != nullptr && trampolines->begun()) trampolines->records().mute(regs->raw.fs_base);
+    process.borrowed_thread_pointer = thread_pointer;
+  if (!begun) return;
+  if (kind != tracee::NewTask::Kind::vfork || process.silent)
+    return trampolines->records().mute(thread_pointer);
+  const auto state = trampolines->state_of(thread_pointer);
+  child.thread_pointer = thread_pointer;
+  child.held_before = state ? state->held : 0;
+  parent.lent = state.value_or(mech::ThreadState{});
+  process.image->records_are_of(thread_pointer, child.id.tid);
 }
 
-void Engine::vfork_ended(const Task& parent) const {
-  if (parent.thread_pointer == 0 || parent.process->image == nullptr) return;
-  const mech::Trampolines* trampolines = parent.process->image->trampolines();
-  if (trampolines != nullptr && trampolines->begun()) trampolines->records().unmute(parent.thread_pointer);
+void Engine::vfork_ended(Task& parent) const {
+  Image* image = parent.process->image.get();
+  const auto lent = std::exchange(parent.lent, std::nullopt);
+  if (parent.thread_pointer == 0 || image == nullptr) return;
+  const mech::Trampolines* trampolines = image->trampolines();
+  if (trampolines == nullptr || !trampolines->begun()) return;
+  trampolines->records().unmute(parent.thread_pointer);
+  if (!lent) return;
+  image->records_are_of(parent.thread_pointer, parent.id.tid);
+  trampolines->records().leave_calls(parent.thread_pointer, parent.id.tid, *lent);
 }
 
 void Engine::take_thread_pointer_back(const Process& child) const {

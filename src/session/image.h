@@ -134,6 +134,10 @@ class Image {
   bool has_idle_returns() const { return wrapping_.idle_returns; }
   // Takes out those at which no call is awaited. `all` are the tasks, stopped.
   void give_up_returns(const std::unordered_set<VirtAddr>& awaited, const std::vector<pid_t>& all);
+  // For a followed fork child, which stands before its first instruction: what is wrapped in its parent is
+  // wrapped in it, or stays a breakpoint. `state` is that of the parent's thread when it forked.
+  void inherit_wrapping(const Image& parent, uint64_t thread_pointer,
+                        const std::optional<mech::ThreadState>& state, const NeedStopped& need_stopped);
   // Calls that found no room to be counted or recorded, since the last time.
   uint64_t take_unplaced();
   // Hands on what wrapped calls have been counted since the last time.
@@ -142,6 +146,8 @@ class Image {
   const WrappedFunction* wrapped(uint32_t index) const {
     return index < wrapping_.functions.size() ? &wrapping_.functions[index] : nullptr;
   }
+  // What is in that thread's ring from here on was recorded by that task.
+  void records_are_of(uint64_t thread_pointer, pid_t tid);
   // Where the threads record by themselves: what they have.
   Recordings* recordings();
   // The wrapped calls' recorder, where there is one.
@@ -243,6 +249,7 @@ class Image {
   };
   std::optional<Code> code_of(const plan::ProbePoint& point) const;
   std::string prepare_recorder(const NeedStopped& need_stopped);
+  void unwrap_child(const mech::Trampolines& parent, const std::string& why, const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
   mech::Trampolines::Answer wrap_one(const Waiting& function, std::span<const mech::StoppedThread> threads);
   std::optional<int64_t> errno_of(const Waiting& function);
@@ -271,6 +278,7 @@ class Image {
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false;
   bool relocated_once_ = false;  // the dynamic linker has finished start-up
+  std::string no_wrapping_;      // why no trampoline may be made in it; empty where they may
   std::string no_injection_;     // why nothing may be mapped into the process; empty where it may
   std::unordered_map<std::string, elf::LoadedObject> loaded_;  // by link map entry, to be unloaded by it
   std::set<std::string> left_out_;                             // keys of entries whose objects cannot be used

@@ -53,7 +53,7 @@ void Image::consider_hot() {
 // As a breakpoint stands there already it may stay one.
 void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe) {
   std::string reason = why_no_wrappers(services_.options);
-  if (reason.empty()) reason = no_injection_;
+  if (reason.empty()) reason = no_injection_.empty() ? no_wrapping_ : no_injection_;
   const elf::LoadedObject* defined_in = object_at(point.address);
   if (reason.empty() && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
   if (reason.empty())
@@ -147,6 +147,12 @@ std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
   if (failure.empty() && services_.recording == agent::Mode::record && !wrapping_.recordings)
     wrapping_.recordings.emplace(wrapping_.trampolines->records());
   return failure;
+}
+
+void Image::records_are_of(uint64_t thread_pointer, pid_t tid) {
+  if (!wrapping_.recordings) return;
+  if (const auto slot = wrapping_.recordings->records().slot_of_thread(thread_pointer))
+    wrapping_.recordings->belongs_to(*slot, tid);
 }
 
 Recordings* Image::recordings() {
@@ -272,6 +278,36 @@ void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrappe
     newly_armed_.push_back({&probe.label, function.point.address, "trampoline", function.point.reason});
   explain(fmt::format("{} at {}: trampoline; {} bytes of its code run elsewhere", probe.label.text(),
                       function.point.address, wrapped.covered));
+}
+
+void Image::inherit_wrapping(const Image& parent, uint64_t thread_pointer,
+                             const std::optional<mech::ThreadState>& state, const NeedStopped& need_stopped) {
+  wrapping_.hot = parent.wrapping_.hot;
+  wrapping_.waiting = parent.wrapping_.waiting;
+  const mech::Trampolines* wrapped = parent.wrapping_.trampolines.get();
+  if (wrapped == nullptr || !wrapped->begun()) return;
+  auto own = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
+  std::string failure = "no system call can be made in it";
+  if (const auto stopped = need_stopped())
+    failure = own->inherit({space_->memory(), services_.ledger, *stopped, find_slack()}, *wrapped,
+                           thread_pointer, state);
+  if (!failure.empty()) return unwrap_child(*wrapped, failure, need_stopped);
+  wrapping_.trampolines = std::move(own);
+  wrapping_.functions = parent.wrapping_.functions;
+  if (services_.recording == agent::Mode::record)
+    wrapping_.recordings.emplace(wrapping_.trampolines->records());
+  else
+    wrapping_.handed_on = wrapping_.trampolines->counted();
+}
+
+// Breakpoints again. Calls that the child was forked in return unseen.
+void Image::unwrap_child(const mech::Trampolines& parent, const std::string& why,
+                         const NeedStopped& need_stopped) {
+  services_.reporter.say(fmt::format("child {}: breakpoints, no trampolines: {}", pid_, why));
+  parent.restore(space_->memory());
+  std::erase_if(armed_, [](const auto& entry) { return entry.second.stands != std::byte{arch::kInt3}; });
+  no_wrapping_ = why;
+  arm(objects_, plan::Relocated::yes, need_stopped);
 }
 
 uint64_t Image::take_unplaced() {

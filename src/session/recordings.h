@@ -40,6 +40,9 @@ class Recordings {
     return count;
   }
 
+  // What follows in that ring is that task's.
+  void belongs_to(uint64_t slot, pid_t tid) { ring_of(slot).tid = tid; }
+
   const mech::SharedRecords& records() const { return records_; }
 
  private:

@@ -98,6 +98,7 @@ struct Task : LiveCalls {
 
   uint64_t thread_pointer = 0;                 // as last seen
   uint64_t held_before = 0;                    // of its recorder's ticks, when it was resumed
+  std::optional<mech::ThreadState> lent;       // its recorder's, while a followed vfork child records there
   bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask

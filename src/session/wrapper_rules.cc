@@ -67,7 +67,6 @@ agent::Mode recording_of(const Options& options) {
 
 std::string why_no_wrappers(const Options& options) {
   if (options.frames > 0 && options.call_lines) return "a backtrace needs its thread to stand (-w)";
-  if (options.follow) return "children are followed (-f)";
   if (options.ltrace_compat) return "threads may have to be passed by (--ltrace-compat)";
   return {};
 }

@@ -42,6 +42,8 @@ void copy_cut(char (&to)[Size], const std::string& from) {
 
 void add_note(SummaryTable& table, std::string_view text, std::string_view name) {
   const std::string line = fmt::format("{}\t{}\n", text, name);
+  const std::string_view said(table.notes, table.notes_size);
+  if (said.starts_with(line) || said.find("\n" + line) != said.npos) return;
   if (line.size() > SummaryTable::kNotes - table.notes_size) return add(table.notes_left, 1);
   std::memcpy(table.notes + table.notes_size, line.data(), line.size());
   add(table.notes_size, line.size());

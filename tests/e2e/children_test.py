@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """Children that are followed, and what -f does not change."""
+import os
 import re
 import unittest
+import unittest.mock
 
 import harness
 
@@ -59,6 +61,40 @@ class CallSites(unittest.TestCase):
                                                    harness.target("children"), way])
                     self.assertEqual(result.status, 0, result)
                     self.assertEqual(result.trace.count("children->add("), 3 if option else 2, result)
+
+
+class Nested(unittest.TestCase):
+    """Children that return from calls in which they were forked, by breakpoints and by trampolines."""
+
+    def both(self, options, words):
+        results = []
+        for mechanism in ("breakpoint", "trampoline"):
+            result = harness.run(["-f", "--mechanism=" + mechanism, "-F", harness.CONF] + options + ["--"] + words)
+            results.append(result)
+        self.assertEqual(results[0].stdout, results[1].stdout, results)
+        self.assertEqual(results[0].status, results[1].status, results)
+        self.assertRegex(results[1].stderr, r"rtrace: \d+ trampolines, 0 breakpoints\n")
+        return results
+
+    def test_every_process_shows_the_same_lines(self):
+        words = [harness.target("nested_forks"), "3"]
+        shown = [sorted(re.sub(r"^\[pid +\d+\] |(?<=\)) +(?== )", "", line) for line in result.lines)
+                 for result in self.both(["-x", "add", "-x", "branch"], words)]
+        self.assertEqual(shown[0], shown[1])
+        # Each process returns from the calls that it was forked in: of the last two, from all four.
+        self.assertEqual(sum("branch resumed> )=" in line for line in shown[0]), 1 + 2 + 3 + 4 + 4, shown)
+
+    def test_a_perl_with_children_is_counted_alike(self):
+        script = ("for (1..5) { my $p = fork(); if (!$p) { my @a = map { \"x$_\" } 1..500; exit 0 } waitpid($p, 0) } "
+                  "system('true') for 1..3; print \"ok\\n\"")
+        with unittest.mock.patch.dict(os.environ, PERL_HASH_SEED="0"):
+            results = self.both(["-c", "-x", "malloc", "-x", "free"], ["/usr/bin/perl", "-e", script])
+        counted = []
+        for result in results:
+            self.assertEqual(result.stdout, "ok\n")
+            counted.append(sorted(re.findall(r"(\d+) +\d+ +\S+ +\S+ +\S+ +\S+ +\S+ (\w+@libc\.so\.6)", result.trace)))
+        self.assertEqual(counted[0], counted[1])
+        self.assertEqual(len(counted[0]), 2, results)
 
 
 class Shell(unittest.TestCase):

@@ -126,6 +126,7 @@ struct SharedHeader {
   // tracer when an object is about to go. What is known of pages is forgotten.
   alignas(64) uint64_t mappings;
   uint64_t unplaced;           // calls of threads for which there was no slot
+  uint64_t left_calls;         // counted calls that were left for good, as far as the tracer knows
   uint32_t summaries_claimed;  // may exceed Control::summaries_count
   // A bit for each slot that has ever had a ring.
   uint64_t used[(uint64_t{1} << kMostSlotBits) / 64];

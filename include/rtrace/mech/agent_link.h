@@ -35,6 +35,10 @@ class AgentLink {
   // Maps the two mappings, with the foothold's blob there already. Every task of the process is stopped.
   // What went wrong, in words; then nothing may be patched.
   std::string begin(const Foothold::Means& means, Foothold& foothold, const Setting& setting);
+  // In a fork child of the parent's process, which stands before its first instruction: the pages are there,
+  // and record nothing. The shared mapping becomes its own, where its parent's was. What went wrong, in
+  // words; then it stays so.
+  std::string inherit(const Foothold::Means& means, const Foothold& foothold, const AgentLink& parent);
 
   const SharedRecords& records() const { return *records_; }
   uint32_t capacity() const { return setting_.size.functions; }
@@ -44,6 +48,8 @@ class AgentLink {
   bool set_plan(const tracee::ProcessMemory& memory, uint32_t function, agent::FunctionPlan plan) const;
   bool note_entry(const tracee::ProcessMemory& memory, uint32_t function, const agent::EntryNote& note) const;
   bool set_mode(const tracee::ProcessMemory& memory, agent::Mode mode) const;
+  // In the mode that was asked for: what inherit() leaves to its caller.
+  bool record(const tracee::ProcessMemory& memory) const;
 
  private:
   bool write_head(const Foothold::Means& means) const;

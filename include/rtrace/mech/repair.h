@@ -18,6 +18,7 @@ struct Repaired {
   size_t pages = 0;      // mappings of ours that were unmapped
   std::string left;      // why others stay, inert; empty where none does
   std::string kept;      // why some stay for good, and are no remains any more
+  bool passing = false;  // those who need what is left run, and are elsewhere when they have
   bool nothing() const { return places == 0 && !handler && pages == 0 && left.empty() && kept.empty(); }
 };
 
@@ -25,7 +26,7 @@ struct Repaired {
 // memory does not tell of; with `files` its code is compared with its files too. Children that it makes in
 // that moment are put right as well. Throws Error where it cannot be traced: no such process, another tracer,
 // no permission.
-// What is in the way of unmapping is waited for so long.
+// What is in the way of unmapping is waited for so long; a few times as long where it only has to run.
 Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
                 std::chrono::milliseconds patience = std::chrono::seconds(3));
 

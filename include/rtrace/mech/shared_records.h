@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "rtrace/agent/recorder.h"
@@ -26,6 +27,13 @@ struct RecorderSize {
     return agent::shared_layout(slot_bits, functions, summaries, ring_bytes);
   }
   uint64_t slots() const { return uint64_t{1} << slot_bits; }
+};
+
+// What of a thread a fork child of its goes on with.
+struct ThreadState {
+  uint64_t head = 0, held = 0, own = 0, open = 0;  // of its Slot
+  // Counted calls that it is in, by function.
+  std::vector<std::pair<uint32_t, uint64_t>> counted;
 };
 
 class SharedRecords {
@@ -61,6 +69,15 @@ class SharedRecords {
   // What the recorder knows of pages is out of date.
   void mappings_changed() const;
 
+  // How far a thread, which stands, has come; calls of the first `functions`. nullopt where it has no slot.
+  std::optional<ThreadState> state_of(uint64_t thread_pointer, uint32_t functions) const;
+  // These are a fork child's, to which nobody has written: its only thread goes on from there.
+  void begin_from(uint64_t thread_pointer, const ThreadState& state) const;
+  // A task that had the thread's own thread pointer (a vfork child) has ended, in whatever calls it was in.
+  void leave_calls(uint64_t thread_pointer, pid_t tid, const ThreadState& before) const;
+  // What was read of a slot's ring, in whole words.
+  uint64_t read_up_to(uint64_t slot) const;
+
   // Recorded calls that have not returned, on whatever stack; those that were left for good too.
   uint64_t open_calls() const;
 
@@ -72,6 +89,7 @@ class SharedRecords {
 
  private:
   agent::Slot* find(uint64_t thread_pointer) const;
+  uint64_t open_calls_of(uint64_t slot, uint32_t function) const;
 
   std::span<std::byte> memory_;
   RecorderSize size_;

@@ -50,6 +50,12 @@ class Trampolines {
   // Injects the recorder, once. What went wrong, in words.
   std::string begin(const Foothold::Means& means, const AgentLink::Setting& setting);
   bool begun() const { return begun_; }
+  // In a fork child of the parent's process, which stands before its first instruction: all that is wrapped
+  // there is wrapped here, with records of its own. What went wrong, in words; then restore() is due.
+  std::string inherit(const Foothold::Means& means, const Trampolines& parent, uint64_t thread_pointer,
+                      const std::optional<ThreadState>& state);
+  // Of a thread that stands, for inherit() in its child.
+  std::optional<ThreadState> state_of(uint64_t thread_pointer) const;
 
   // A function that a breakpoint stands on, owned by one probe and nothing else.
   struct Function {

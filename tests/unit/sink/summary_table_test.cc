@@ -190,6 +190,8 @@ TEST_F(SummaryTest, NotesStandBelowTheTableByTheirText) {
   add_note(table, "hot", "f");
   add_note(table, "cold: why", "g");
   add_note(table, "hot", "h");
+  add_note(table, "hot", "f");
+  add_note(table, "hot", "h");
   EXPECT_THAT(own_table(), EndsWith("total\nhot: f, h\ncold: why: g\n"));
 }
 

@@ -1,5 +1,5 @@
-/* nested_forks DEPTH: a function that forks; parent and child both return from it, and the child calls it again. The
-   output is what all calls together come to. */
+/* nested_forks DEPTH: a function that forks; parent and child both return from it, and the child calls it
+   again. The output is what all calls together come to. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>

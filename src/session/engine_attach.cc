@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
@@ -160,7 +161,15 @@ void Engine::arm_attached(Process& process) {
   with_stopped(process.pid, [&](const NeedStopped& need_stopped) {
     const event::TraceeId who = tasks_.contains(process.pid) ? tasks_.at(process.pid)->id
                                                              : event::TraceeId{process.pid, process.pid, 0};
-    process.image->sync(Image::Moment::attach, who, need_stopped);
+    // Since it was read the program may have changed it. The first int3 is still to come.
+    bool looked = false;
+    const NeedStopped look_first = [&]() -> std::optional<pid_t> {
+      const auto held = need_stopped();
+      if (held && !std::exchange(looked, true) && process.image->space().size() == 0)
+        process.trap = read_trap_disposition(process.pid);
+      return held;
+    };
+    process.image->sync(Image::Moment::attach, who, look_first);
     // The first that were asked for may have come too late, and one been there for the rest.
     if (process.image->unfinished() && need_stopped()) process.image->finish_arming(need_stopped);
     if (process.trap.kind != TrapDisposition::Kind::caught) return;

@@ -151,4 +151,37 @@ rtrace_append_pieces_end:
   .cfi_endproc
   .size rtrace_append_pieces, . - rtrace_append_pieces
 
+// uint32_t rtrace_can_read(const void* address rdi, const uint32_t* owner rsi): 1 where a byte can be read
+// there, which only somebody who lives can take the fault of.
+  .globl rtrace_can_read, rtrace_can_read_end, rtrace_can_read_load, rtrace_can_read_fault
+  .hidden rtrace_can_read, rtrace_can_read_end, rtrace_can_read_load, rtrace_can_read_fault
+  .type rtrace_can_read, @function
+rtrace_can_read:
+  .cfi_startproc
+  testl $RTRACE_OWNER_DIED, (%rsi)
+  jnz rtrace_can_read_fault
+rtrace_can_read_load:
+  movzbl (%rdi), %eax
+rtrace_can_read_end:
+  mov $1, %eax
+  ret
+rtrace_can_read_fault:
+  xor %eax, %eax
+  ret
+  .cfi_endproc
+  .size rtrace_can_read, . - rtrace_can_read
+
+// uint64_t rtrace_ask(uint64_t page rdi): the tracer's breakpoint stands at rtrace_question.
+  .globl rtrace_ask, rtrace_question
+  .hidden rtrace_ask, rtrace_question
+  .type rtrace_ask, @function
+rtrace_ask:
+  .cfi_startproc
+  xor %eax, %eax
+rtrace_question:
+  nop
+  ret
+  .cfi_endproc
+  .size rtrace_ask, . - rtrace_ask
+
   .section .note.GNU-stack, "", @progbits

@@ -12,6 +12,12 @@ inline Mode mode_now(const Control& control) {
   return *static_cast<const volatile Mode*>(&control.mode);
 }
 
+// Somebody reads what is recorded.
+inline bool owner_lives(const Control& control) {
+  const auto& shared = *reinterpret_cast<const SharedHeader*>(control.shared);
+  return (__atomic_load_n(&shared.owner, __ATOMIC_ACQUIRE) & kOwnerDied) == 0;
+}
+
 // A part of a record that lies elsewhere; what `label` says stands in the record. Known to append.S.
 struct Piece {
   uint64_t label;
@@ -43,5 +49,9 @@ uint64_t append_pieces(const Control& control, const Job& job);
 extern "C" {
 uint64_t rtrace_append_words(rtrace::agent::Slot*, const void* words, uint64_t count);
 uint64_t rtrace_append_pieces(rtrace::agent::Slot*, const rtrace::agent::Job*);
+// The thread stops; its ring is read, and that page (its number, or 0) known if it can be read. The thread's
+// id, or 0 where nobody has answered.
+uint64_t rtrace_ask(uint64_t page);
+extern const unsigned char rtrace_question[];
 extern const unsigned char rtrace_append_words_end[], rtrace_append_pieces_end[];
 }

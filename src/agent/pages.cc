@@ -2,6 +2,7 @@
 
 #include <asm/unistd.h>
 
+#include "append.h"
 #include "system.h"
 
 // What is read here is the program's, whatever a sanitizer knows of it.
@@ -10,36 +11,29 @@
 namespace rtrace::agent {
 namespace {
 
-constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - kPage;
-constexpr unsigned kAgeShift = 22;  // 1.4 ms at 3 GHz
-
-// rt_sigprocmask() copies the new mask before it looks at `how`: EFAULT where it cannot be read, EINVAL where
-// it can, and nothing else happens (kernel/signal.c).
+// For where no tracer may be there to ask. rt_sigprocmask() copies the new mask before it looks at
+// `how`: EFAULT where it cannot be read, EINVAL where it can, and nothing else happens (kernel/signal.c).
 __attribute__((noinline)) bool kernel_can_read(uint64_t page) {
   constexpr long kEfault = -14;
   constexpr uint64_t kNoSuchHow = 0x7fffffff;
   return system_call(__NR_rt_sigprocmask, kNoSuchHow, page * kPage, 0, sizeof(uint64_t)) != kEfault;
 }
 
-// The page is stored before the stamp, and each in one piece: a handler in between finds a page that was just
-// seen to be readable.
+bool is_known(const Control& control, uint64_t page) {
+  const auto* pages = reinterpret_cast<const uint64_t*>(control.pages);
+  return __atomic_load_n(&pages[known_page(page)], __ATOMIC_RELAXED) == page;
+}
+
 bool page_readable(const Reader& reader, uint64_t page) {
-  const Control& control = reader.control;
-  Slot& slot = reader.slot;
   if (page == reader.sp / kPage) return true;
-  if (page > reader.sp / kPage && reader.sp >= slot.stack_begin && page * kPage < slot.stack_end) return true;
   if (page == 0 || page >= kUserEnd / kPage) return false;
-  if (control.cache_pages == 0) return kernel_can_read(page);
-  const auto& shared = *reinterpret_cast<const SharedHeader*>(control.shared);
-  const uint64_t stamp =
-      __atomic_load_n(&shared.mappings, __ATOMIC_ACQUIRE) << 32 | (reader.ticks >> kAgeShift & 0xffffffff);
-  PageKnown& known = slot.pages[page % kPagesKnown];
-  if (known.page == page && known.stamp == stamp) return true;
-  if (!kernel_can_read(page)) return false;
-  __atomic_store_n(&known.page, page, __ATOMIC_RELAXED);
-  asm volatile("" ::: "memory");
-  __atomic_store_n(&known.stamp, stamp, __ATOMIC_RELAXED);
-  return true;
+  if (!is_known(reader.control, page)) {
+    if (!owner_lives(reader.control)) return false;
+    rtrace_ask(page);
+    if (!is_known(reader.control, page)) return false;
+  }
+  const auto& shared = *reinterpret_cast<const SharedHeader*>(reader.control.shared);
+  return rtrace_can_read(reinterpret_cast<const void*>(page * kPage), &shared.owner) != 0;
 }
 
 constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;

@@ -12,23 +12,24 @@ inline constexpr uint64_t kPage = 4096;
 // Whose memory is read, and from where.
 struct Reader {
   const Control& control;
-  Slot& slot;
-  uint64_t sp;     // of the function's caller
-  uint64_t ticks;  // about now
+  uint64_t sp;  // of the function's caller
 };
 
-// How much of [address, address + size) can be read, from the front.
-//
-// Without asking: the page of the stack pointer, and what lies above it in the thread's own stack. Else the
-// kernel is asked page by page, with a system call that reads eight bytes and does nothing (measured: 0.43
-// us), and its answer is kept for a millisecond at most, until SharedHeader::mappings counts up. What is left
-// is a page that another thread takes away within the same few nanoseconds, unseen by the stubs at munmap and
-// its like.
+// How much of [address, address + size) can be read, from the front: page by page, the first time by asking
+// the tracer, then by a load whose fault it takes. What is left is a page that another thread takes away
+// within the next few nanoseconds, or that went away unseen before the tracer is killed while its fault is on
+// the way.
 uint64_t readable_bytes(const Reader& reader, uint64_t address, uint64_t size);
-// The same without anything to remember it by.
+// The same, where there may be no tracer: the kernel is asked of all pages but the stack pointer's.
 uint64_t readable_bytes(uint64_t sp, uint64_t address, uint64_t size);
 
 // The length of the string there with its NUL, or of what can be read of it, `bound` at most.
 uint64_t string_bytes(const Reader& reader, uint64_t address, uint64_t bound);
 
 }  // namespace rtrace::agent
+
+// append.S
+extern "C" {
+uint32_t rtrace_can_read(const void* address, const uint32_t* owner);
+extern const unsigned char rtrace_can_read_load[], rtrace_can_read_fault[];
+}

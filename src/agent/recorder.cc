@@ -46,7 +46,7 @@ uint64_t append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_
 uint64_t append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
   Piece room[kMostPieces];
   Pieces pieces{room};
-  const Reader reader{control, slot, frame.entry.sp, frame.entry.ticks};
+  const Reader reader{control, frame.entry.sp};
   if (plan.shown_bytes != 0) add_stack(pieces, reader, plan.shown_bytes);
   if ((plan.flags & FunctionPlan::kVectors) != 0)
     add_piece(pieces, kVectorPiece, address_of(&frame) - kVectorsAtEntry, kVectorsAtEntry);
@@ -75,7 +75,7 @@ bool has_errno(const FunctionPlan& plan, uint64_t result) {
 uint64_t append_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
   Piece room[kMostPieces];
   Pieces pieces{room};
-  const Reader reader{control, slot, stack_pointer(frame), frame.returned.ticks};
+  const Reader reader{control, stack_pointer(frame)};
   const uint64_t result = frame.returned.result;
   if ((plan.flags & FunctionPlan::kSecondResult) != 0)
     add_piece(pieces, kSecondResultPiece, address_of(&frame.r11), sizeof frame.r11);
@@ -167,10 +167,9 @@ RTRACE_SELDOM void leave_with_care(const Control& control, WrapperFrame& frame, 
 // function might take.
 RTRACE_SELDOM uint64_t passed_bytes(const Control& control, const WrapperFrame& frame, uint64_t bytes) {
   const uint64_t sp = stack_pointer(frame);
-  Slot* const slot = mode_now(control) == Mode::off ? nullptr : own_slot(control);
-  const uint64_t readable = slot == nullptr
-                                ? readable_bytes(sp, sp + 8, bytes)
-                                : readable_bytes({control, *slot, sp, now(control)}, sp + 8, bytes);
+  const bool traced = mode_now(control) != Mode::off && owner_lives(control);
+  const uint64_t readable =
+      traced ? readable_bytes({control, sp}, sp + 8, bytes) : readable_bytes(sp, sp + 8, bytes);
   return readable & ~uint64_t{15};
 }
 

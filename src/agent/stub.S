@@ -163,15 +163,6 @@ PART jump
   .long 0
 FIELD jump_distance, 4
 
-// Before memory is unmapped: what is known of pages is forgotten.
-PART bump
-  push %rax
-PART bump_pushed
-  movabs $0, %rax
-FIELD bump_address, 8
-  lock incq (%rax)
-  pop %rax
-PART bump_popped
 PART end
 
   .section .note.GNU-stack, "", @progbits

@@ -53,7 +53,7 @@ AgentLink::~AgentLink() {
     auto* node = reinterpret_cast<OwnerList::Node*>(view_ + arch::kPageSize - 64);
     owners_.remove(*node);
     // Nobody waits for a reader any more.
-    std::atomic_ref<uint32_t>(records_->header().owner).store(agent::kOwnerDied);
+    records_->abandon();
   }
   if (view_ != nullptr) munmap(view_, view_size_);
 }

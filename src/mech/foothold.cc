@@ -91,9 +91,19 @@ std::string Foothold::make_chunk(const Means& means, Range near, uint64_t bytes,
 }
 
 std::optional<VirtAddr> Foothold::begins_anew_at(VirtAddr pc) const {
-  for (const agent::Blob::Restartable& append : offsets().appends)
-    if (exists() && pc > blob_ + append.begin && pc < blob_ + append.end) return blob_ + append.begin;
+  const agent::Blob& own = offsets();
+  for (const agent::Blob::Restartable& part : {own.appends[0], own.appends[1], own.look})
+    if (exists() && pc > blob_ + part.begin && pc < blob_ + part.end) return blob_ + part.begin;
   return std::nullopt;
+}
+
+std::optional<VirtAddr> Foothold::after_fault_at(VirtAddr pc) const {
+  if (!exists() || pc != blob_ + offsets().look_load) return std::nullopt;
+  return blob_ + offsets().look_fault;
+}
+
+std::span<const std::byte> Foothold::ask_code() {
+  return std::as_bytes(std::span(rtrace_blob_begin + offsets().ask, arch::kMaxInsn));
 }
 
 bool Foothold::adopt_recorder(const tracee::ProcessMemory& memory, Range control_mapping,

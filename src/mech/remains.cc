@@ -32,18 +32,20 @@ bool is_header(const agent::MappingHeader& header) {
 }
 
 // The head of a blob, if its code is the one that we carry and what it says of itself can be: the memory is
-// the tracee's, which may have written anything there. Another version's blob is not known.
+// the tracee's, which may have written anything there. Another version's blob is not known. Where the
+// recorder asks, an int3 of ours may stand.
 std::optional<agent::Blob> our_blob(const Memory& memory, VirtAddr at, uint64_t size) {
   const std::span ours(reinterpret_cast<const std::byte*>(rtrace_blob_begin),
                        static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
+  agent::Blob head{}, own{};
+  std::memcpy(&own, ours.data(), sizeof own);
   std::vector<std::byte> theirs(ours.size());
-  if (memory.read(at, theirs) != theirs.size() ||
-      std::memcmp(theirs.data() + sizeof(agent::Blob), ours.data() + sizeof(agent::Blob),
+  if (memory.read(at, theirs) != theirs.size()) return std::nullopt;
+  if (theirs[own.ask] == kTrap) theirs[own.ask] = ours[own.ask];
+  if (std::memcmp(theirs.data() + sizeof(agent::Blob), ours.data() + sizeof(agent::Blob),
                   ours.size() - sizeof(agent::Blob)) != 0)
     return std::nullopt;
-  agent::Blob head{}, own{};
   std::memcpy(&head, theirs.data(), sizeof head);
-  std::memcpy(&own, ours.data(), sizeof own);
   const bool offsets =
       head.bridge == own.bridge && head.restorer == own.restorer && head.gadget == own.gadget;
   const bool frame =
@@ -136,7 +138,7 @@ void read_table(const Memory& memory, const std::vector<tracee::MapsEntry>& maps
   for (size_t i = 0; i < entries.size(); ++i) {
     const agent::SiteEntry& entry = entries[i];
     const VirtAddr address{entry.site};
-    if (entry.copy() != 0 && is_own_code(maps, address))
+    if (entry.copy() != 0 && (is_own_code(maps, address) || is_ours(remains, address)))
       remains.bytes.push_back({address, {std::byte{entry.displaced()}}, {kTrap}});
     if (entry.is_raised_semaphore() && is_own_data(maps, address))
       remains.semaphores.push_back({address, table + agent::kTableEntries + i * sizeof entry +

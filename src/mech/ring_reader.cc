@@ -1,9 +1,5 @@
 #include "rtrace/mech/ring_reader.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -158,10 +154,7 @@ std::optional<Record> RingReader::next() {
 }
 
 void RingReader::release() const {
-  agent::Slot& own = slot();
-  std::atomic_ref<uint64_t>(own.tail).store(cursor_, std::memory_order_seq_cst);
-  if (std::atomic_ref<uint32_t>(own.waiting).exchange(0) != 0)
-    syscall(SYS_futex, &own.tail, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  std::atomic_ref<uint64_t>(slot().tail).store(cursor_, std::memory_order_release);
 }
 
 }  // namespace rtrace::mech

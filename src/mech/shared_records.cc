@@ -61,6 +61,7 @@ agent::Control SharedRecords::control(VirtAddr shared, VirtAddr plans) const {
   control.plans = plans.value;
   control.shared = shared.value;
   control.slots = shared.value + layout_.slots;
+  control.pages = shared.value + layout_.pages;
   control.summary_index = shared.value + layout_.summary_index;
   control.summaries = shared.value + layout_.summaries;
   control.rings = shared.value + layout_.rings;
@@ -84,7 +85,6 @@ agent::Slot* SharedRecords::find(uint64_t thread_pointer) const {
 }
 
 static void give_back(agent::Slot& slot) {
-  store(slot.stack_end, uint64_t{0});
   store(slot.tid, int32_t{0});
   store(slot.thread, agent::Slot::kGivenBack);
 }
@@ -99,8 +99,9 @@ void SharedRecords::thread_begins(uint64_t thread_pointer) const {
 }
 
 // A thread that has no slot yet would let the other task claim one in its name: it gets one, unsettled.
-void SharedRecords::mute(uint64_t thread_pointer) const {
+void SharedRecords::mute(uint64_t thread_pointer, pid_t tid) const {
   if (agent::Slot* slot = find(thread_pointer)) {
+    store(slot->tid, int32_t{tid});
     store(slot->thread, thread_pointer | agent::Slot::kMuted | (load(slot->thread) & agent::Slot::kClaiming));
     return;
   }
@@ -110,7 +111,7 @@ void SharedRecords::mute(uint64_t thread_pointer) const {
     const uint64_t taken = thread_pointer | agent::Slot::kMuted | agent::Slot::kClaiming;
     if (holder <= agent::Slot::kGivenBack &&
         std::atomic_ref<uint64_t>(slot(index).thread).compare_exchange_strong(holder, taken))
-      return;
+      return store(slot(index).tid, int32_t{tid});
     index = (index + 1) & (size_.slots() - 1);
   }
 }
@@ -134,19 +135,13 @@ std::optional<uint64_t> SharedRecords::slot_of_thread(uint64_t thread_pointer) c
   return static_cast<uint64_t>(found - &slot(0));
 }
 
-// The end first to go and last to come: a thread that looks meanwhile finds an empty range.
-void SharedRecords::set_stack(pid_t tid, Range stack) const {
-  for (uint64_t index : used()) {
-    agent::Slot& slot = this->slot(index);
-    if (load(slot.tid) != tid) continue;
-    store(slot.stack_end, uint64_t{0});
-    store(slot.stack_begin, stack.begin.value);
-    store(slot.stack_end, stack.end.value);
-  }
+void SharedRecords::know_page(uint64_t page) const {
+  auto* pages = reinterpret_cast<uint64_t*>(memory_.data() + layout_.pages);
+  store(pages[agent::known_page(page)], page);
 }
 
-void SharedRecords::mappings_changed() const {
-  std::atomic_ref<uint64_t>(header().mappings).fetch_add(1);
+void SharedRecords::abandon() const {
+  store(header().owner, agent::kOwnerDied);
 }
 
 // Counted calls of a function that the slot's thread is in; 0 where it has no summary of its own.

@@ -110,7 +110,7 @@ bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t fu
   builder.add(rtrace_stub_launch, rtrace_stub_jump);
   builder.fill(rtrace_stub_launch_gadget, at.borrowed->ret.value);
   builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds + frame));
-  builder.add(rtrace_stub_jump, rtrace_stub_bump);
+  builder.add(rtrace_stub_jump, rtrace_stub_end);
   return builder.aim(at.stub, at.original);
 }
 
@@ -134,7 +134,7 @@ std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_
   if (has(plan, agent::FunctionPlan::kEntryOnly)) {
     builder.add(rtrace_stub_unframe, rtrace_stub_ret);
     builder.frame(StubFrame::Base::rsp, 8);
-    builder.add(rtrace_stub_jump, rtrace_stub_bump);
+    builder.add(rtrace_stub_jump, rtrace_stub_end);
     if (!builder.aim(at.stub, at.original)) return std::nullopt;
     return builder.take();
   }
@@ -152,19 +152,6 @@ std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_
   if (!builder.aim(at.stub, at.original)) return std::nullopt;
   builder.returns_here();
   add_return(builder, plan, function, at.leave);
-  return builder.take();
-}
-
-std::optional<WrapperStub> counting_stub(VirtAddr counter, VirtAddr stub, VirtAddr original) {
-  Builder builder;
-  builder.frame(StubFrame::Base::rsp, 8);
-  builder.add(rtrace_stub_bump, rtrace_stub_bump_pushed);
-  builder.frame(StubFrame::Base::rsp, 16);
-  builder.add(rtrace_stub_bump_pushed, rtrace_stub_bump_popped);
-  builder.fill(rtrace_stub_bump_address, counter.value);
-  builder.frame(StubFrame::Base::rsp, 8);
-  builder.add(rtrace_stub_jump, rtrace_stub_bump);
-  if (!builder.aim(stub, original)) return std::nullopt;
   return builder.take();
 }
 

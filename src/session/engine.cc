@@ -272,6 +272,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   keep_bridge(task, *image, need_stopped);
   if (site.signal_call != 0)
     at_signal_call(task, *image, static_cast<SignalCall::Kind>(site.signal_call), regs, need_stopped);
+  if (site.asks) answer_recorder(task, *image, regs);
   if (site.initializer) image->on_initializer(address, need_stopped);
   if (site.resolver || site.resolved) image->on_resolver(tid, site, regs, need_stopped);
   if (site.rendezvous) {
@@ -283,13 +284,31 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   // The object that holds the site may have been the one that went.
   arch::Regs next = regs;
   if (const mech::BreakpointSite* still = image->space().find(address)) image->space().pass(*still, next);
+  if (site.asks) next.raw.rax = static_cast<uint64_t>(tid);
   commit(task, *image, regs, next);
   if (!(replayed && finish_copy(task, *image))) go_on(task, 0);
   if (observed) calls_.report(task);
 }
 
+// The recorder has looked at memory that is not there. True where the thread has been resumed.
+bool Engine::take_fault(Task& task, int signal) {
+  const pid_t tid = task.id.tid;
+  Image* image = task.process->image.get();
+  if ((signal != SIGSEGV && signal != SIGBUS) || image == nullptr) return false;
+  const auto regs = tracee::registers(tid);
+  const auto next = regs ? image->space().foothold().after_fault_at(regs->pc()) : std::nullopt;
+  const auto info = next ? tracee::signal_info(tid) : std::nullopt;
+  if (!info || info->si_code <= 0) return false;
+  (void)tracee::set_pc(tid, *next);
+  (void)tracee::consume(tid, tracee::Block::no);
+  queue_.forget(tid);
+  go_on(task, 0);
+  return true;
+}
+
 // A signal of the program's own: it and its handler see the program's code only, never a copy of ours.
 void Engine::deliver(Task& task, int signal) {
+  if (take_fault(task, signal)) return;
   const pid_t tid = task.id.tid;
   if (Image* image = task.process->image.get()) {
     if (auto regs = tracee::registers(tid)) {

@@ -47,6 +47,8 @@ class Engine {
   void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
   void commit(Task& task, Image& image, const arch::Regs& before, const arch::Regs& regs);
   bool finish_copy(Task& task, Image& image);
+  bool take_fault(Task& task, int signal);
+  void answer_recorder(const Task& task, const Image& image, const arch::Regs& regs);
   void deliver(Task& task, int signal);
   bool leave_copy(Task& task, Image& image, arch::Regs& regs, int signal);
   void go_on(Task& task, int signal);

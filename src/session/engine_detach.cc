@@ -148,7 +148,11 @@ bool Engine::trap_is_pending(const Task& task) const {
 // Out of our copies.
 void Engine::settle_registers(Task& task, Image& image) {
   auto regs = tracee::registers(task.id.tid);
-  if (regs && image.space().to_program(*regs).changed) (void)tracee::set_registers(task.id.tid, *regs);
+  if (!regs) return;
+  if (const auto begin = image.space().foothold().begins_anew_at(regs->pc()))
+    (void)tracee::set_pc(task.id.tid, *begin);
+  else if (image.space().to_program(*regs).changed)
+    (void)tracee::set_registers(task.id.tid, *regs);
 }
 
 // Were we to die before the kernel resolves a pending restart, the program would see -ERESTART*.
@@ -177,6 +181,7 @@ void Engine::clean_code(Image& image, bool all_stopped) {
   image.space().lower_semaphores();
   mech::Trampolines* trampolines = image.trampolines();
   if (trampolines == nullptr) return;
+  if (trampolines->begun()) trampolines->records().abandon();
   // Who is inside of one goes on to say when it has left.
   if (all_stopped)
     trampolines->restore(image.space().memory());

@@ -301,7 +301,7 @@ void Engine::lend_thread_pointer(Task& parent, Task& child, tracee::NewTask::Kin
     process.borrowed_thread_pointer = thread_pointer;
   if (!begun) return;
   if (kind != tracee::NewTask::Kind::vfork || process.silent)
-    return trampolines->records().mute(thread_pointer);
+    return trampolines->records().mute(thread_pointer, parent.id.tid);
   const auto state = trampolines->state_of(thread_pointer);
   child.thread_pointer = thread_pointer;
   child.held_before = state ? state->held : 0;
@@ -319,6 +319,15 @@ void Engine::vfork_ended(Task& parent) const {
   if (!lent) return;
   image->records_are_of(parent.thread_pointer, parent.id.tid);
   trampolines->records().leave_calls(parent.thread_pointer, parent.id.tid, *lent);
+}
+
+// It stands in the recorder's question: for a page, or for who it is.
+void Engine::answer_recorder(const Task& task, const Image& image, const arch::Regs& regs) {
+  image.answer_recorder(regs);
+  if (regs.raw.rdi != 0 || task.process->silent || task.process->borrowed_thread_pointer == 0) return;
+  const std::string what = "of a task that shares its parent's thread pointer";
+  reporter_.take(task.id, timestamp(), decode::Lost{1, what});
+  if (!options_.call_lines) reporter_.say("1 call lost: " + what);
 }
 
 void Engine::take_thread_pointer_back(const Process& child) const {

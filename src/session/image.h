@@ -146,6 +146,8 @@ class Image {
   const WrappedFunction* wrapped(uint32_t index) const {
     return index < wrapping_.functions.size() ? &wrapping_.functions[index] : nullptr;
   }
+  // A thread stands at the recorder's question. What its ring held has been read.
+  void answer_recorder(const arch::Regs& regs) const;
   // What is in that thread's ring from here on was recorded by that task.
   void records_are_of(uint64_t thread_pointer, pid_t tid);
   // Where the threads record by themselves: what they have.
@@ -249,6 +251,7 @@ class Image {
   };
   std::optional<Code> code_of(const plan::ProbePoint& point) const;
   std::string prepare_recorder(const NeedStopped& need_stopped);
+  std::string hear_recorder();
   void unwrap_child(const mech::Trampolines& parent, const std::string& why, const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
   mech::Trampolines::Answer wrap_one(const Waiting& function, std::span<const mech::StoppedThread> threads);

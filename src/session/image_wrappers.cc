@@ -144,9 +144,28 @@ std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
     wrapping_.trampolines = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
   std::string failure =
       wrapping_.trampolines->begin(means, recorder_setting(wrapping_.waiting.size(), services_));
+  if (failure.empty()) failure = hear_recorder();
   if (failure.empty() && services_.recording == agent::Mode::record && !wrapping_.recordings)
     wrapping_.recordings.emplace(wrapping_.trampolines->records());
   return failure;
+}
+
+std::string Image::hear_recorder() {
+  auto answer = space_->install(space_->foothold().ask(), mech::Foothold::ask_code());
+  if (const auto* declined = std::get_if<mech::Declined>(&answer)) return declined->reason;
+  if (const auto* busy = std::get_if<mech::Busy>(&answer)) return busy->reason;
+  std::get<mech::Installed>(answer).site->asks = true;
+  return {};
+}
+
+// The page that it asks for is in rdi (agent/append.S).
+void Image::answer_recorder(const arch::Regs& regs) const {
+  if (wrapping_.trampolines == nullptr || !wrapping_.trampolines->begun()) return;
+  const uint64_t page = regs.raw.rdi;
+  std::byte there{};
+  if (page != 0 && page < agent::kUserEnd / arch::kPageSize &&
+      space_->memory().read(VirtAddr{page * arch::kPageSize}, {&there, 1}) == 1)
+    wrapping_.trampolines->records().know_page(page);
 }
 
 void Image::records_are_of(uint64_t thread_pointer, pid_t tid) {

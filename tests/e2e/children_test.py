@@ -73,7 +73,8 @@ class Nested(unittest.TestCase):
             results.append(result)
         self.assertEqual(results[0].stdout, results[1].stdout, results)
         self.assertEqual(results[0].status, results[1].status, results)
-        self.assertRegex(results[1].stderr, r"rtrace: \d+ trampolines, 0 breakpoints\n")
+        if not harness.MECHANISM:  # else that line is the harness's
+            self.assertRegex(results[1].stderr, r"rtrace: \d+ trampolines, 0 breakpoints\n")
         return results
 
     def test_every_process_shows_the_same_lines(self):

@@ -237,7 +237,10 @@ class ChildrenOfEveryKind(unittest.TestCase):
                 with self.subTest(way=way, options=options):
                     result = harness.run(options + ["-F", harness.CONF, "-x", "add", "--", harness.target("children"),
                                                     way])
-                    self.assertEqual((result.status, result.trace.count(ADD)), (0, calls), result)
+                    seen = result.trace.count(ADD)
+                    if harness.MECHANISM == "trampoline":  # two tasks, and one thread pointer
+                        seen += result.trace.count("1 call lost")
+                    self.assertEqual((result.status, seen), (0, calls), result)
 
     def test_what_posix_spawn_calls_in_the_child_may_be_traced_in_the_parent(self):
         for options in ([], ["-f"]):

@@ -45,7 +45,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 3;
+inline constexpr uint32_t kAbiVersion = 4;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies
@@ -99,6 +99,12 @@ struct Blob {
     uint64_t begin, end;
   };
   Restartable appends[2];
+  // The same of the look at memory that may not be there: a fault of the load is no signal of the program's,
+  // and its thread goes on at `fault`.
+  Restartable look;
+  uint64_t look_load, look_fault;
+  uint64_t
+      ask;  // an instruction for an int3 of ours, by which the recorder asks the tracer for what it needs
 };
 // Of the mapping's beginning, for the blob.
 inline constexpr uint64_t kBlobRoom = 4 * 4096;

@@ -12,6 +12,11 @@
 // would have to come with a second structure that shows the open calls, and could not be rendered before the
 // outermost call has returned, while the ring fills up. What the second record costs is a copy of five words.
 //
+// **No system call.** A seccomp filter that the program sets for itself would kill it for one. Who needs the
+// tracer (a thread that has no slot yet, or no room in its ring, or reads a page for the first time, or
+// shares its thread pointer with another task) meets a breakpoint, Blob::ask. A page that was there once may
+// have gone since: it is looked at by one load, Blob::look, and the tracer takes its fault.
+//
 // **An append never sees a signal.** A record is written behind the ring's head and becomes visible by one
 // store, in a few instructions of assembly that touch nothing else (Blob::appends). Every signal of a seized
 // thread is a stop before it is a handler: where the thread stands within these instructions the tracer sets
@@ -38,7 +43,7 @@ enum class Mode : uint8_t {
   count,   // summaries in place, no records
 };
 enum class OnFull : uint8_t {
-  block,  // the thread waits for the reader, as long as the owner lives
+  block,  // the thread asks for room, as long as the owner lives
   drop,   // lost, and counted
 };
 
@@ -93,12 +98,12 @@ struct FunctionPlan {
 struct Control {
   Mode mode;
   OnFull on_full;
-  uint8_t cache_pages;  // 1: all that can unmap memory bumps SharedHeader::mappings first
   uint8_t slot_bits;
   uint32_t functions;
   uint64_t plans;   // addresses in the tracee, from here on
   uint64_t shared;  // SharedHeader
   uint64_t slots;   // 1 << slot_bits of them
+  uint64_t pages;   // kPagesKnown of them, see known_page()
   uint64_t summary_index;
   uint64_t summaries;
   uint64_t rings;
@@ -111,7 +116,7 @@ struct Control {
   uint32_t summaries_count;
 };
 
-inline constexpr uint32_t kOwnerDied = 0x40000000;  // FUTEX_OWNER_DIED
+inline constexpr uint32_t kOwnerDied = RTRACE_OWNER_DIED;  // FUTEX_OWNER_DIED
 
 inline constexpr unsigned kMostSlotBits = 14;
 
@@ -120,23 +125,13 @@ struct SharedHeader {
   // A robust futex that the engine holds, from its own list (set_robust_list(2)): the kernel sets kOwnerDied
   // when it dies, whatever it died of.
   uint32_t owner;
-  // Counts up and is woken (futex) when a thread waits for room.
-  uint32_t doorbell;
-  // Counts up before memory is unmapped or protected: by the stubs at the functions that do so, and by the
-  // tracer when an object is about to go. What is known of pages is forgotten.
-  alignas(64) uint64_t mappings;
+  uint32_t asked;              // for room, by threads whose ring was full
   uint64_t unplaced;           // calls of threads for which there was no slot
   uint64_t left_calls;         // counted calls that were left for good, as far as the tracer knows
   uint32_t summaries_claimed;  // may exceed Control::summaries_count
   // A bit for each slot that has ever had a ring.
   uint64_t used[(uint64_t{1} << kMostSlotBits) / 64];
 };
-
-struct PageKnown {
-  uint64_t page;
-  uint64_t stamp;
-};
-inline constexpr unsigned kPagesKnown = 32;
 
 // One thread's. Found by a hash of its thread pointer, claimed by the thread itself, given back by the tracer
 // when it has seen the thread end, before another can get the same thread pointer.
@@ -156,16 +151,11 @@ struct Slot {
   uint64_t own;   // summaries: ticks of calls that have ended
   // By the reader, on a line of its own.
   uint64_t tail;  // bytes that were ever read
-  uint32_t waiting;
-  int32_t tid;  // by the thread, when it claims the slot
-  // By the tracer: the thread's stack, of which everything above the stack pointer is mapped; or zeros.
-  uint64_t stack_begin, stack_end;
-  uint64_t unused[4];
-  PageKnown pages[kPagesKnown];
+  int32_t tid;    // 0 where the slot is nobody's
   // Records: calls that were recorded here, less those whose return was. Over all slots: how many are open,
   // on whatever stack, or were left.
   uint64_t open;
-  uint64_t padding[47];
+  uint64_t padding[117];
 };
 
 // What is known of one function in one thread, or in all threads that got none of their own. In ticks, but
@@ -260,16 +250,25 @@ constexpr uint64_t slot_of(uint64_t thread, unsigned bits) {
   return thread * 0x9e3779b97f4a7c15 >> (64 - bits);
 }
 
+inline constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;  // where a program's addresses end
+
+// Numbers of pages that could be read when the tracer was asked, each at its place or nowhere.
+inline constexpr uint64_t kPagesKnown = uint64_t{1} << 16;
+constexpr uint64_t known_page(uint64_t page) {
+  return page % kPagesKnown;
+}
+
 // Where the parts of the shared mapping lie, by offset.
 struct SharedLayout {
-  uint64_t slots, summary_index, summaries, rings, size;
+  uint64_t pages, slots, summary_index, summaries, rings, size;
 };
 constexpr SharedLayout shared_layout(unsigned slot_bits, uint32_t functions, uint32_t summaries,
                                      uint64_t ring_bytes) {
   constexpr uint64_t kPage = 4096;
   const uint64_t threads = uint64_t{1} << slot_bits;
   SharedLayout layout{};
-  layout.slots = kPage;
+  layout.pages = kPage;
+  layout.slots = layout.pages + kPagesKnown * sizeof(uint64_t);
   layout.summary_index = layout.slots + threads * sizeof(Slot);
   const uint64_t index = summaries == 0 ? 0 : threads * functions * sizeof(uint32_t);
   layout.summaries = (layout.summary_index + index + kPage - 1) / kPage * kPage;

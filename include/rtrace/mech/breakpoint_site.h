@@ -59,16 +59,17 @@ struct BreakpointSite {
   bool initializer = false;   // owner: an object's first initializer, passed once when it has been relocated
   bool resolver = false;      // owner: an IFUNC's resolver, whose answer is waited for
   bool resolved = false;      // owner: the place to which such a resolver returned
+  bool asks = false;          // owner: the recorder, which wants us to see the thread
   Heat calls;                 // that begin here
   bool considered = false;    // they were hot once
   Heat idle;                  // passed for nothing: no call that was awaited returned
 
   bool serves_other_than_probes() const {
-    return return_site || rendezvous || signal_call != 0 || initializer || resolver || resolved;
+    return return_site || rendezvous || signal_call != 0 || initializer || resolver || resolved || asks;
   }
   bool serves_returns_only() const {
     return return_site && probes.empty() && !rendezvous && signal_call == 0 && !initializer && !resolver &&
-           !resolved;
+           !resolved && !asks;
   }
 };
 

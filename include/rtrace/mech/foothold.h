@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,11 @@ class Foothold {
   std::vector<Range> code_ranges() const { return arena_.ranges(); }
   // Where a thread that a signal finds at `pc` must begin anew: one that is writing a record (agent::Blob).
   std::optional<VirtAddr> begins_anew_at(VirtAddr pc) const;
+  // Where a thread goes on that faulted at `pc`, if that is the recorder's look at memory.
+  std::optional<VirtAddr> after_fault_at(VirtAddr pc) const;
+  // Where the recorder expects our breakpoint, and the instruction that stands there.
+  VirtAddr ask() const { return blob_ + offsets().ask; }
+  static std::span<const std::byte> ask_code();
 
   // The recorder's mappings, which leave() unmaps too; `control` is where wrappers will look for it.
   bool adopt_recorder(const tracee::ProcessMemory& memory, Range control_mapping, Range shared_mapping);

@@ -55,7 +55,7 @@ class RingReader {
   bool look();
   // The next record up to there. What it refers to is good until the next call.
   std::optional<Record> next();
-  // Gives the room of what was read back, and wakes the thread if it waits for that.
+  // Gives the room of what was read back.
   void release() const;
 
  private:

@@ -56,18 +56,18 @@ class SharedRecords {
   // A thread with that pointer is about to run for the first time: whoever had it before has ended.
   void thread_begins(uint64_t thread_pointer) const;
   // Another task is about to run with the thread's own thread pointer (a vfork child), or has ceased to. The
-  // thread itself does not run.
-  void mute(uint64_t thread_pointer) const;
+  // thread, which is task `tid`, does not run now. Meanwhile its own calls alone are recorded.
+  void mute(uint64_t thread_pointer, pid_t tid) const;
   void unmute(uint64_t thread_pointer) const;
   // The thread, which does not run, was kept from running for so many ticks. What it was held in all;
   // nullopt where it has no slot.
   std::optional<uint64_t> held(uint64_t thread_pointer, uint64_t ticks) const;
   // That thread's.
   std::optional<uint64_t> slot_of_thread(uint64_t thread_pointer) const;
-  // The thread runs on this stack, of which nothing is unmapped above its stack pointer.
-  void set_stack(pid_t tid, Range stack) const;
-  // What the recorder knows of pages is out of date.
-  void mappings_changed() const;
+  // That page, by its number, can be read now.
+  void know_page(uint64_t page) const;
+  // Nobody reads any more: threads neither wait nor look at memory that may not be there.
+  void abandon() const;
 
   // How far a thread, which stands, has come; calls of the first `functions`. nullopt where it has no slot.
   std::optional<ThreadState> state_of(uint64_t thread_pointer, uint32_t functions) const;

@@ -73,7 +73,4 @@ struct WrapperAddresses {
 std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_t function,
                                         const WrapperAddresses& at);
 
-// For functions that unmap or protect memory: counts `counter` (SharedHeader::mappings) up, then jumps on.
-std::optional<WrapperStub> counting_stub(VirtAddr counter, VirtAddr stub, VirtAddr original);
-
 }  // namespace rtrace::mech

@@ -5,7 +5,7 @@
   .hidden rtrace_blob
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
-  .long 3, 1                // kAbiVersion, kBlobMapping
+  .long 4, 1                // kAbiVersion, kBlobMapping
   .quad 0, 0                // size, session: by the tracer
   .quad rtrace_bridge, restorer, gadget
   .quad 0, 0, 0             // table, frame area
@@ -14,6 +14,9 @@ rtrace_blob:
   .quad rtrace_enter, rtrace_leave
   .quad rtrace_append_words, rtrace_append_words_end
   .quad rtrace_append_pieces, rtrace_append_pieces_end
+  .quad rtrace_can_read, rtrace_can_read_end
+  .quad rtrace_can_read_load, rtrace_can_read_fault
+  .quad rtrace_question
 
   .text
 // Byte for byte what unwinders know a signal frame's return by (gcc: config/i386/linux-unwind.h).

@@ -5,27 +5,27 @@
 
 #include <cstring>
 
+#include "agent/faults.h"
 #include "agent/recorder_memory.h"
 
 namespace rtrace::agent {
 namespace {
 
-constexpr uint64_t kTicks = uint64_t{7} << 40;
-
 // Two pages that can be read, between two that cannot.
 class Pages : public testing::Test {
  protected:
   Pages() {
-    memory.control.cache_pages = 1;
+    take_faults(rtrace_can_read_load, rtrace_can_read_fault);
     all_ = static_cast<char*>(mmap(nullptr, 4 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     text = all_ + kPage;
     mprotect(text, 2 * kPage, PROT_READ | PROT_WRITE);
     std::memset(text, 'x', 2 * kPage);
+    for (const uint64_t page : {at(0) - 1, at(0), at(kPage), at(2 * kPage)}) know(page / kPage);
   }
+  // As the tracer answers.
+  void know(uint64_t page) { reinterpret_cast<uint64_t*>(memory.control.pages)[known_page(page)] = page; }
   ~Pages() override { munmap(all_, 4 * kPage); }
-  Reader reader(uint64_t sp = 0x10000000, uint64_t ticks = kTicks) {
-    return {memory.control, memory.slot(0), sp, ticks};
-  }
+  Reader reader(uint64_t sp = 0x10000000) { return {memory.control, sp}; }
   uint64_t at(uint64_t offset) const { return reinterpret_cast<uint64_t>(text) + offset; }
 
   RecorderMemory memory{Mode::record};
@@ -77,32 +77,27 @@ TEST_F(Pages, BytesBeforeAStringAreNoneOfIt) {
   EXPECT_EQ(string_bytes(reader(), at(3), 100), 5u);
 }
 
-TEST_F(Pages, WhatIsKnownHoldsUntilMappingsChange) {
-  EXPECT_EQ(readable_bytes(reader(), at(0), 8), 8u);
-  mprotect(text, kPage, PROT_NONE);
-  EXPECT_EQ(readable_bytes(reader(), at(0), 8), 8u) << "nothing was said of the change";
-  ++memory.header().mappings;
-  EXPECT_EQ(readable_bytes(reader(), at(0), 8), 0u);
-}
-
-TEST_F(Pages, WhatIsKnownAgesBeyondTwoMilliseconds) {
-  EXPECT_EQ(readable_bytes(reader(), at(0), 8), 8u);
-  mprotect(text, kPage, PROT_NONE);
-  EXPECT_EQ(readable_bytes(reader(0x10000000, kTicks + (uint64_t{1} << 22)), at(0), 8), 0u);
-}
-
-TEST_F(Pages, NothingIsKnownWhereNobodySaysThatMappingsChange) {
-  memory.control.cache_pages = 0;
+TEST_F(Pages, AreLookedAtEachTime) {
   EXPECT_EQ(readable_bytes(reader(), at(0), 8), 8u);
   mprotect(text, kPage, PROT_NONE);
   EXPECT_EQ(readable_bytes(reader(), at(0), 8), 0u);
 }
 
-TEST_F(Pages, OfTheStackAboveTheStackPointerNobodyIsAsked) {
-  memory.slot(0).stack_begin = at(0);
-  memory.slot(0).stack_end = at(0) + 64 * kPage;
-  EXPECT_EQ(readable_bytes(reader(at(16)), at(2 * kPage), 64), 64u) << "known without looking";
-  EXPECT_EQ(readable_bytes(reader(at(0) - 1024), at(2 * kPage), 64), 0u) << "on another stack";
+TEST_F(Pages, ThatTheTracerDoesNotKnowAreNotRead) {
+  know(at(0) / kPage + kPagesKnown);
+  EXPECT_EQ(readable_bytes(reader(), at(0), 8), 0u) << "another page has its place";
+  EXPECT_EQ(readable_bytes(reader(), at(kPage), 8), 8u);
+}
+
+TEST_F(Pages, OfTheStackPointerNobodyIsAsked) {
+  EXPECT_EQ(readable_bytes(reader(at(2 * kPage)), at(2 * kPage), 64), 64u) << "known without looking";
+}
+
+TEST_F(Pages, AreNotLookedAtWhereNobodyTakesTheFault) {
+  memory.header().owner = kOwnerDied;
+  EXPECT_EQ(readable_bytes(reader(), at(0), 8), 0u);
+  EXPECT_EQ(string_bytes(reader(), at(0), 8), 0u);
+  EXPECT_EQ(readable_bytes(reader(at(0)), at(8), 8), 8u) << "the stack pointer's own page";
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ class RecorderMemory {
     control.plans = reinterpret_cast<uint64_t>(plans_.data());
     control.shared = begin;
     control.slots = begin + layout_.slots;
+    control.pages = begin + layout_.pages;
     control.summary_index = begin + layout_.summary_index;
     control.summaries = begin + layout_.summaries;
     control.rings = begin + layout_.rings;

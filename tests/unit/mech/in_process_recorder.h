@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/faults.h"
 #include "rtrace/agent/recorder.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/unique_fd.h"
@@ -62,7 +63,6 @@ class InProcessRecorder {
     control_ = records().control({memory_.begin}, {reinterpret_cast<uint64_t>(plans_.data())});
     control_.mode = setting.mode;
     control_.on_full = setting.on_full;
-    control_.cache_pages = 1;
     control_.nanoseconds_per_tick = uint64_t{1} << 32;
     place_code();
   }
@@ -140,6 +140,7 @@ class InProcessRecorder {
       stubs_.push_back(*stub);
     }
     mprotect(bytes, kRoom, PROT_READ | PROT_EXEC);
+    agent::take_faults(bytes + head.look_load, bytes + head.look_fault);
   }
 
   // As a tracer does: whatever the page's protection is.

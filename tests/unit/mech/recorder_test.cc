@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "mech/in_process_recorder.h"
+#include "rtrace/arch/placement.h"
 
 // Functions that begin with five bytes of nop, and say what they were given.
 asm(R"(
@@ -210,6 +211,7 @@ TEST(Recorder, CopiesWhatThePlanNamesAtEntryAndReturn) {
   InProcessRecorder recorder(Setting{}, {{entry_of(rt_string), string_plan()}});
   recorder.patch();
   const std::string text = "thirty bytes of text, or so...";
+  recorder.records().know_page(reinterpret_cast<uint64_t>(text.c_str()) / arch::kPageSize);
   rt_string(text.c_str(), 3);
   recorder.unpatch();
   std::vector<std::string> seen;
@@ -327,7 +329,7 @@ TEST(Recorder, AThreadThatWaitsGoesOnWhenTheOwnerDies) {
     for (unsigned n = 0; n < 10'000; ++n) rt_add(n, 0);
     done = true;
   });
-  while (recorder.records().header().doorbell == 0) std::this_thread::yield();
+  while (recorder.records().header().asked == 0) std::this_thread::yield();
   EXPECT_FALSE(done);
   __atomic_store_n(&recorder.records().header().owner, agent::kOwnerDied, __ATOMIC_RELEASE);
   thread.join();
@@ -374,7 +376,7 @@ TEST(Recorder, WhileAThreadsPointerIsLentNothingIsRecorded) {
     recorder.patch();
     if (known) rt_add(0, 0);
     const uint64_t before = counted_calls(recorder.records())[0].entered;
-    recorder.records().mute(own_thread_pointer());
+    recorder.records().mute(own_thread_pointer(), gettid());
     rt_add(0, 0);
     recorder.records().unmute(own_thread_pointer());
     const uint64_t meanwhile = counted_calls(recorder.records())[0].entered;

@@ -95,6 +95,16 @@ TEST(Remains, TellWhatBelongsWhereEachSiteStands) {
   EXPECT_EQ(remains.bytes[0].written, std::vector{std::byte{0xcc}});
 }
 
+TEST(Remains, AreKnownByTheirCodeWhereverTheQuestionsInt3Stands) {
+  Pages pages(kBlobPages);
+  pages.header(0, agent::kBlobMapping, agent::kBlobRoom);
+  const auto code = [&](uint64_t at) -> std::byte& { return pages.as<std::byte>(0)[at]; };
+  code(pages.as<agent::Blob>(0)->ask) = std::byte{0xcc};
+  EXPECT_THAT(pages.find().blobs, SizeIs(1));
+  code(pages.as<agent::Blob>(0)->bridge) = std::byte{0xcc};
+  EXPECT_THAT(pages.find().blobs, IsEmpty());
+}
+
 // A recorder with one jump to a page of wrappers, in the mapping that begins at page 0.
 void note_jump(Pages& pages, VirtAddr at, VirtAddr to) {
   pages.header(0, agent::kControlMapping, 4 * arch::kPageSize);

@@ -168,7 +168,6 @@ TEST(WrapperStub, HasNoSideThatIsOutOfReach) {
   WrapperAddresses far = kAt;
   far.original = {0x7e0000000000};
   EXPECT_EQ(wrapper_stub(plain_plan(), 7, far), std::nullopt);
-  EXPECT_EQ(counting_stub({0x1000}, kStub, far.original), std::nullopt);
 }
 
 TEST(WrapperStub, SaysWhereItsFrameIs) {
@@ -222,18 +221,6 @@ TEST(WrapperStub, HasABoundedLength) {
   EXPECT_LE(wrapper_stub(plan, 7, kAt)->code.size(), kMaxWrapperStub);
   plan.passed_bytes = 0;
   EXPECT_LE(borrowing(plan, kWhole).code.size(), kMaxWrapperStub);
-}
-
-TEST(CountingStub, CountsAndJumpsOn) {
-  const auto stub = *counting_stub({0x123456789a}, kStub, kOriginal);
-  EXPECT_EQ(listing(stub),
-            "push rax\n"
-            "movabs rax, 0x123456789a\n"
-            "lock inc qword ptr [rax]\n"
-            "pop rax\n"
-            "jmp 0x7f0000020000\n");
-  using enum StubFrame::Base;
-  EXPECT_THAT(stub.frames, ElementsAre(StubFrame{0, rsp, 8}, StubFrame{1, rsp, 16}, StubFrame{16, rsp, 8}));
 }
 
 }  // namespace

@@ -128,8 +128,8 @@ Trampolines::Answer Trampolines::install(const Function& function, std::span<con
     space_.foothold().release(code.copy, arch::kMaxPrologue);
     space_.foothold().release(code.stub, kMaxWrapperStub);
   };
-  // At its second byte stands a thread whose SIGTRAP of the breakpoint is still to come; behind an endbr64 one
-  // that has passed the breakpoint, and would be seen again.
+  // At its second byte stands a thread whose SIGTRAP of the breakpoint is still to come; behind an endbr64
+  // one that has passed the breakpoint, and would be seen again.
   const Range covered = code.prologue.range();
   std::vector<Range> forbidden = {covered.begin == function.entry ? inside(covered) : covered,
                                   {function.entry + 1, function.entry + 2}};

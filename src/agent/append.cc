@@ -1,6 +1,10 @@
 #include "append.h"
 
 namespace rtrace::agent {
+uint64_t ask(const Control& control, uint64_t page) {
+  return owner_lives(control) ? rtrace_ask(page) : 0;
+}
+
 namespace {
 
 bool is_read(const Control& control) {
@@ -12,7 +16,7 @@ __attribute__((noinline)) bool wait_for_room(const Control& control) {
   auto& shared = *reinterpret_cast<SharedHeader*>(control.shared);
   if (control.on_full == OnFull::drop || !is_read(control)) return false;
   __atomic_add_fetch(&shared.asked, 1, __ATOMIC_RELAXED);
-  rtrace_ask(0);
+  ask(control);
   return is_read(control);
 }
 

@@ -43,14 +43,16 @@ static_assert(offsetof(Job, slot) == RTRACE_JOB_SLOT && offsetof(Job, words) == 
 uint64_t append_words(const Control& control, Slot& slot, const void* words, uint64_t count);
 uint64_t append_pieces(const Control& control, const Job& job);
 
+// The thread stops; its ring is read, and that page (its number, or 0) known if it can be read. The thread's
+// id, or 0 where nobody has answered. Whose tracer has died may block SIGTRAP, and is not sent into the int3.
+uint64_t ask(const Control& control, uint64_t page = 0);
+
 }  // namespace rtrace::agent
 
 // append.S; what lies between begin and end may be begun anew.
 extern "C" {
 uint64_t rtrace_append_words(rtrace::agent::Slot*, const void* words, uint64_t count);
 uint64_t rtrace_append_pieces(rtrace::agent::Slot*, const rtrace::agent::Job*);
-// The thread stops; its ring is read, and that page (its number, or 0) known if it can be read. The thread's
-// id, or 0 where nobody has answered.
 uint64_t rtrace_ask(uint64_t page);
 extern const unsigned char rtrace_question[];
 extern const unsigned char rtrace_append_words_end[], rtrace_append_pieces_end[];

@@ -28,8 +28,7 @@ bool page_readable(const Reader& reader, uint64_t page) {
   if (page == reader.sp / kPage) return true;
   if (page == 0 || page >= kUserEnd / kPage) return false;
   if (!is_known(reader.control, page)) {
-    if (!owner_lives(reader.control)) return false;
-    rtrace_ask(page);
+    ask(reader.control, page);
     if (!is_known(reader.control, page)) return false;
   }
   const auto& shared = *reinterpret_cast<const SharedHeader*>(reader.control.shared);

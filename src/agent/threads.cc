@@ -57,7 +57,7 @@ uint64_t index_of(const Control& control, const Slot& slot) {
 // The ring says whose it is from here on before anything else is in it. A handler that interrupts this does
 // the same once more.
 bool settle(const Control& control, Slot& slot) {
-  auto tid = static_cast<int32_t>(rtrace_ask(0));
+  auto tid = static_cast<int32_t>(ask(control));
   if (!owner_lives(control)) return false;
   if (tid == 0) tid = static_cast<int32_t>(system_call(__NR_gettid));  // no tracer, but ourselves
   const uint64_t index = index_of(control, slot);
@@ -87,7 +87,7 @@ Slot* find_slot(const Control& control, uint64_t thread) {
   if (slot != nullptr) {
     uint64_t holder = __atomic_load_n(&slot->thread, __ATOMIC_ACQUIRE);
     if (holder == thread) return slot;
-    if ((holder & Slot::kMuted) != 0 && static_cast<int32_t>(rtrace_ask(0)) != slot->tid) return nullptr;
+    if ((holder & Slot::kMuted) != 0 && static_cast<int32_t>(ask(control)) != slot->tid) return nullptr;
     if ((holder & Slot::kClaiming) == 0) return slot;
     if (settle(control, *slot)) {
       __atomic_compare_exchange_n(&slot->thread, &holder, holder & ~Slot::kClaiming, false, __ATOMIC_ACQ_REL,

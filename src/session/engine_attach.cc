@@ -163,13 +163,13 @@ void Engine::arm_attached(Process& process) {
                                                              : event::TraceeId{process.pid, process.pid, 0};
     // Since it was read the program may have changed it. The first int3 is still to come.
     bool looked = false;
-    const NeedStopped look_first = [&]() -> std::optional<pid_t> {
+    const auto look_first = [&]() -> std::optional<pid_t> {
       const auto held = need_stopped();
       if (held && !std::exchange(looked, true) && process.image->space().size() == 0)
         process.trap = read_trap_disposition(process.pid);
       return held;
     };
-    process.image->sync(Image::Moment::attach, who, look_first);
+    process.image->sync(Image::Moment::attach, who, {look_first, [&] { return need_stopped.all(); }});
     // The first that were asked for may have come too late, and one been there for the rest.
     if (process.image->unfinished() && need_stopped()) process.image->finish_arming(need_stopped);
     if (process.trap.kind != TrapDisposition::Kind::caught) return;

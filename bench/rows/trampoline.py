@@ -5,7 +5,7 @@ import re
 import shutil
 
 from runner import process
-from runner.row import RatioAtMost, Row, Side
+from runner.row import AtMost, RatioAtLeast, RatioAtMost, Row, Side
 
 from . import memory, tracers
 
@@ -27,6 +27,16 @@ def uftrace(function):
         return context.ns_per_call(memory.uftrace(context), function, 20000 if context.quick else 200000,
                                    context.one_core, proof=recorded)
     return measure
+
+
+def in_process(tracer, function, proof=tracers.shows):
+    def measure(context):
+        return context.ns_in_process(tracer(context), function, 16 if context.quick else 200, context.one_core, proof)
+    return measure
+
+
+def records_of(function):
+    return lambda context: tracers.trampolines(context, "-x", "work_" + function)
 
 
 def bpftrace(context):
@@ -94,6 +104,14 @@ def rows():
             Side("rtrace, lines", wrapped(tracers.trampolines)),
             Side("rtrace, JSON lines", wrapped(tracers.trampolines, "--json", proof=json_lines)),
             Side("uftrace", uftrace("two"))), base=records),
+        Row("records-inside", "what a record of each call adds to the processor time of the thread that calls", "ns/call", (
+            Side(records, floor("records")), Side("rtrace", in_process(records_of("two"), "two")),
+            Side("rtrace, with a string of 30 bytes", in_process(records_of("text"), "thirty")),
+            Side("uftrace", in_process(memory.uftrace, "two", recorded))),
+            (RatioAtMost("rtrace", records, 1.5), RatioAtLeast("uftrace", "rtrace", 4),
+             AtMost("rtrace, with a string of 30 bytes", 60)), base=records,
+            note="All records are read, and all lines in the file, at the end. The threads rest after each 512 calls: what "
+                 "reading and writing costs meanwhile is in `records`."),
         Row("records-summary", "inside the process: count, sum and histogram of the durations", "ns/call", (
             Side(summary, floor("summary")), Side("rtrace -c", wrapped(tracers.trampolines, "-c")),
             Side("rtrace -c, from breakpoints on", wrapped(tracers.automatic, "-c")),

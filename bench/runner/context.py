@@ -58,6 +58,19 @@ class Context:
         words = [*tracer, self.target("caller"), function, str(calls), str(threads)]
         return self.caller_time(process.run(words, cores))
 
+    def ns_in_process(self, tracer, function, bursts, cores, proof):
+        """What a call adds to the time of targets/caller's own thread, where the tracer reads what there is while the thread
+        rests."""
+        calls = bursts * 512
+
+        def took(words):
+            ran = process.run([*words, self.target("caller"), function, str(calls), "1", "bursts"], cores)
+            return int(re.search(r"^bursts (\d+)$", ran.stdout, re.M).group(1))
+
+        traced = took(tracer)
+        proof(self, calls)
+        return (traced - took([])) / calls
+
     def caller_time(self, ran):
         """From the beginning of caller's calls to the end of all."""
         if self.clock == "cpu":

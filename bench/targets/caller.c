@@ -1,7 +1,9 @@
-/* caller FUNCTION CALLS [THREADS [hold]]: calls FUNCTION so often in each of so many threads. FUNCTION is
-   `two` or `text`, of libwork, or `getppid`, which is a system call. Prints pid PID begin NANOSECONDS end
-   NANOSECONDS on CLOCK_MONOTONIC, about the calls alone. With `hold` it waits for a line or the end of its
-   input before the calls, and again at its end. */
+/* caller FUNCTION CALLS [THREADS [hold | bursts]]: calls FUNCTION so often in each of so many threads.
+   FUNCTION is `two`, `text` or `thirty` (a text of 30 bytes), of libwork, or `getppid`, which is a system
+   call. Prints pid PID begin NANOSECONDS end NANOSECONDS on CLOCK_MONOTONIC, about the calls alone. With
+   `hold` it waits for a line or the end of its input before the calls, and again at its end. With `bursts` it
+   rests after each few hundred calls, and prints bursts NANOSECONDS too: what its main thread's calls took
+   of its processor time without the first burst, as if there had been as many as CALLS. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,31 +15,54 @@
 
 #include "work.h"
 
-enum { kMostThreads = 64 };
+enum { kMostThreads = 64, kBurst = 512 };
 
 static pthread_barrier_t start;
 static const char* function;
 static long calls;
 
+static void call(long from, long to) {
+  int kept = 0;
+  if (strcmp(function, "two") == 0)
+    for (long i = from; i < to; i++) kept = work_two((int)i, 2);
+  else if (strcmp(function, "text") == 0)
+    for (long i = from; i < to; i++) kept = work_text((int)i, 2, "seventeen letters");
+  else if (strcmp(function, "thirty") == 0)
+    for (long i = from; i < to; i++) kept = work_text((int)i, 2, "thirty bytes with all of these");
+  else
+    for (long i = from; i < to; i++) kept = (int)syscall(SYS_getppid);
+  __asm__ volatile("" : : "r"(kept));
+}
+
 static void* loop(void* unused) {
   (void)unused;
-  int kept = 0;
   pthread_barrier_wait(&start);
-  if (strcmp(function, "two") == 0)
-    for (long i = 0; i < calls; i++) kept = work_two((int)i, 2);
-  else if (strcmp(function, "text") == 0)
-    for (long i = 0; i < calls; i++) kept = work_text((int)i, 2, "seventeen letters");
-  else
-    for (long i = 0; i < calls; i++) kept = (int)syscall(SYS_getppid);
-  __asm__ volatile("" : : "r"(kept));
+  call(0, calls);
   return NULL;
 }
 
-static void tell_time(const char* what) {
+static long long time_by(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  printf("%s %lld\n", what, (long long)now.tv_sec * 1000000000 + now.tv_nsec);
+  clock_gettime(clock, &now);
+  return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void tell(const char* what, long long nanoseconds) {
+  printf("%s %lld\n", what, nanoseconds);
   fflush(stdout);
+}
+
+/* Whoever reads what is recorded has time for it between two of them. */
+static void call_in_bursts(void) {
+  const struct timespec rest = {0, 10 * 1000 * 1000};
+  long long took = 0;
+  for (long done = 0; done < calls; done += kBurst) {
+    long long begin = time_by(CLOCK_THREAD_CPUTIME_ID);
+    call(done, done + kBurst);
+    if (done > 0) took += time_by(CLOCK_THREAD_CPUTIME_ID) - begin;
+    nanosleep(&rest, NULL);
+  }
+  if (calls > kBurst) tell("bursts", took * (calls / kBurst) / (calls / kBurst - 1));
 }
 
 int main(int argc, char** argv) {
@@ -45,20 +70,23 @@ int main(int argc, char** argv) {
   function = argv[1];
   calls = atol(argv[2]);
   int threads = argc > 3 ? atoi(argv[3]) : 1;
-  int hold = argc > 4 && strcmp(argv[4], "hold") == 0;
-  if (threads < 1 || threads > kMostThreads) return 2;
+  int hold = argc > 4 && strcmp(argv[4], "hold") == 0, bursts = argc > 4 && strcmp(argv[4], "bursts") == 0;
+  if (threads < 1 || threads > kMostThreads || (bursts && (threads > 1 || calls % kBurst != 0))) return 2;
   pthread_t made[kMostThreads];
   pthread_barrier_init(&start, NULL, (unsigned)threads);
   printf("pid %d\n", (int)getpid());
   fflush(stdout);
   if (hold) (void)!getchar();
   /* The main thread is one of them. */
-  tell_time("begin");
+  tell("begin", time_by(CLOCK_MONOTONIC));
   for (int i = 1; i < threads; i++)
     if (pthread_create(&made[i], NULL, loop, NULL) != 0) return 2;
-  loop(NULL);
+  if (bursts)
+    call_in_bursts();
+  else
+    loop(NULL);
   for (int i = 1; i < threads; i++) pthread_join(made[i], NULL);
-  tell_time("end");
+  tell("end", time_by(CLOCK_MONOTONIC));
   if (hold) (void)!getchar();
   return 0;
 }

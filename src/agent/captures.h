@@ -5,6 +5,7 @@
 
 #include "append.h"
 #include "pages.h"
+#include "rtrace/agent/caller_words.h"
 #include "rtrace/agent/recorder.h"
 
 namespace rtrace::agent {
@@ -26,6 +27,8 @@ void add_piece(Pieces& pieces, uint64_t label, uint64_t source, uint64_t length)
 void add_captures(Pieces& pieces, const Reader& reader, const CapturePlan& plan, const uint64_t* arguments,
                   const uint64_t* result);
 // What lies behind the return address.
+// The hashes of what lies above the return address; `parts` live until the pieces are written.
+void add_caller_words(Pieces& pieces, const Reader& reader, uint64_t (&parts)[kCallerParts]);
 void add_stack(Pieces& pieces, const Reader& reader, uint64_t bytes);
 
 }  // namespace rtrace::agent

@@ -5,9 +5,6 @@
 #include "append.h"
 #include "system.h"
 
-// What is read here is the program's, whatever a sanitizer knows of it.
-#define RTRACE_ANY_MEMORY __attribute__((no_sanitize("address", "undefined")))
-
 namespace rtrace::agent {
 namespace {
 

@@ -5,6 +5,9 @@
 
 #include "rtrace/agent/recorder.h"
 
+// What is read in such a function is the program's, whatever a sanitizer knows of it.
+#define RTRACE_ANY_MEMORY __attribute__((no_sanitize("address", "undefined")))
+
 namespace rtrace::agent {
 
 inline constexpr uint64_t kPage = 4096;

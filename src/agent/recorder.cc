@@ -47,6 +47,8 @@ uint64_t append_entry(const Control& control, Slot& slot, WrapperFrame& frame, c
   Piece room[kMostPieces];
   Pieces pieces{room};
   const Reader reader{control, frame.entry.sp};
+  uint64_t above[kCallerParts];
+  if ((plan.flags & FunctionPlan::kBorrowedFrame) != 0) add_caller_words(pieces, reader, above);
   if (plan.shown_bytes != 0) add_stack(pieces, reader, plan.shown_bytes);
   if ((plan.flags & FunctionPlan::kVectors) != 0)
     add_piece(pieces, kVectorPiece, address_of(&frame) - kVectorsAtEntry, kVectorsAtEntry);

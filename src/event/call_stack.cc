@@ -52,7 +52,7 @@ size_t CallStack::IdentityHash::operator()(const FrameIdentity& identity) const 
 }
 
 CallerWords CallerWords::of(std::span<const std::byte> above) {
-  constexpr size_t kParts = std::tuple_size_v<decltype(parts)>, kPart = kBytes / kParts;
+  constexpr size_t kParts = agent::kCallerParts, kPart = kBytes / kParts;
   CallerWords words;
   const size_t size = std::min(above.size(), kBytes) / sizeof(uint64_t) * sizeof(uint64_t);
   // All parts side by side: each is a chain of multiplications that wait for one another.
@@ -60,7 +60,7 @@ CallerWords CallerWords::of(std::span<const std::byte> above) {
     for (size_t part = 0; part < kParts && part * kPart + in_part < size; ++part) {
       uint64_t word = 0;
       std::memcpy(&word, above.data() + part * kPart + in_part, sizeof word);
-      words.parts[part] = mixed(words.parts[part], word);
+      words.parts[part] = agent::with_word(words.parts[part], word);
     }
   }
   return words;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "calls.h"
+#include "rtrace/arch/placement.h"
 
 namespace rtrace::session {
 namespace {
@@ -39,7 +40,7 @@ void CallTracer::recorded(Task& task, const WrappedFunction& function, const mec
   returned_.clear();
   entered_.clear();
   const auto vectors = hold_pieces(record);
-  above_ = words_above(memory_, VirtAddr{record.sp} + sizeof(uint64_t));
+  above_ = caller_words(record);
   if (record.kind == mech::Record::Kind::entered)
     recorded_entry(task, function, record, vectors);
   else
@@ -54,10 +55,19 @@ std::optional<arch::VectorRegs> CallTracer::hold_pieces(const mech::Record& reco
   for (const mech::CapturedPiece& piece : record.pieces) {
     if (piece.label == agent::kVectorPiece)
       vectors = vectors_of(piece.bytes);
-    else if (piece.label != agent::kSecondResultPiece)
+    else if (piece.label >= arch::kPageSize)
       memory_.hold({piece.label}, piece.bytes);
   }
   return vectors;
+}
+
+// A frame that is still open when the same one begins is told by the words above it, as by breakpoints.
+event::CallerWords CallTracer::caller_words(const mech::Record& record) {
+  event::CallerWords words;
+  for (const mech::CapturedPiece& piece : record.pieces)
+    if (piece.label == agent::kCallerPiece && piece.bytes.size() == sizeof words.parts)
+      std::memcpy(words.parts.data(), piece.bytes.data(), sizeof words.parts);
+  return words;
 }
 
 void CallTracer::recorded_entry(Task& task, const WrappedFunction& function, const mech::Record& record,

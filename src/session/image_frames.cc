@@ -41,11 +41,8 @@ void Image::examine_borrowers() {
   });
 }
 
-// A frame that is still open when the same one begins is told by the words above it, as by breakpoints.
 void Image::borrow(mech::Trampolines::Function& function) {
   function.borrowed = lend_frame(function.plan);
-  if (services_.recording == agent::Mode::record)
-    function.plan.shown_bytes = std::max<uint16_t>(function.plan.shown_bytes, event::CallerWords::kBytes);
 }
 
 std::optional<mech::BorrowedFrame> Image::lend_frame(const agent::FunctionPlan& plan) {

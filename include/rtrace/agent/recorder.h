@@ -203,7 +203,8 @@ struct ThreadRecord {
 };
 
 // A piece is memory, labelled with its address, or what no address names: the first page holds nothing.
-inline constexpr uint64_t kVectorPiece = 1, kSecondResultPiece = 2;
+// kCallerPiece: kCallerParts hashes, of whoever has a borrowed frame.
+inline constexpr uint64_t kVectorPiece = 1, kSecondResultPiece = 2, kCallerPiece = 3;
 
 inline constexpr uint64_t kMaxRecordWords = 2048;
 inline constexpr uint64_t kLeastRing = uint64_t{1} << 16;
@@ -215,7 +216,7 @@ inline void FunctionPlan::finish(uint32_t function) {
   entry_head = {kEntry, static_cast<uint8_t>(entry_words), entry_words, function};
   return_head = {kReturn, kReturnWords, kReturnWords, function};
   constexpr unsigned kBesidesWords = kCapturesAtReturn | kVectors | kSecondResult;
-  const bool plain_entry = (flags & (kCapturesAtEntry | kVectors)) == 0 && shown_bytes == 0;
+  const bool plain_entry = (flags & (kCapturesAtEntry | kVectors | kBorrowedFrame)) == 0 && shown_bytes == 0;
   const bool plain_return =
       (flags & kBesidesWords) == 0 && (errno_offset == kNoErrno || failure != Failure::none);
   unsigned all = flags & ~(unsigned{kPlainEntry} | kPlainReturn);

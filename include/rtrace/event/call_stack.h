@@ -32,6 +32,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "rtrace/agent/caller_words.h"
 #include "rtrace/arch/regs.h"
 #include "rtrace/base/address.h"
 #include "rtrace/event/ids.h"
@@ -53,8 +54,8 @@ struct FrameIdentity {
 // The contents of the stack right above a return address, hashed by parts: a part that differs is a word or
 // more that differ. Greenlets that are new were seen to differ 440 bytes above it, and nowhere below.
 struct CallerWords {
-  static constexpr size_t kBytes = 1024;
-  std::array<uint64_t, 8> parts{};
+  static constexpr size_t kBytes = agent::kCallerBytes;
+  std::array<uint64_t, agent::kCallerParts> parts{};
   bool operator==(const CallerWords&) const = default;
 
   // Of the bytes that could be read, from the front.

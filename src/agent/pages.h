@@ -21,8 +21,8 @@ struct Reader {
 // How much of [address, address + size) can be read, from the front: page by page, the first time by asking
 // the tracer, then by a load whose fault it takes. What is left is a page that another thread takes away
 // within the next few nanoseconds, or that went away unseen before the tracer is killed while its fault is on
-// the way; and where a thread blocks SIGSEGV and meets such a page, the kernel sets the signal's action to
-// the default.
+// the way; and where a thread blocks or ignores SIGSEGV (SIGBUS) and meets such a page, the kernel sets the
+// signal's action to the default.
 uint64_t readable_bytes(const Reader& reader, uint64_t address, uint64_t size);
 // The same, where there may be no tracer: the kernel is asked of all pages but the stack pointer's.
 uint64_t readable_bytes(uint64_t sp, uint64_t address, uint64_t size);

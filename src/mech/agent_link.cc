@@ -74,6 +74,7 @@ std::string AgentLink::begin(const Foothold::Means& means, Foothold& foothold, c
   if (failure.empty()) return failure;
   for (Range range : {control_, shared_})
     if (range.begin) (void)remote.call(SYS_munmap, {range.begin.value, range.size()});
+  control_ = shared_ = {};
   return failure;
 }
 

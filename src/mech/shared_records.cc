@@ -140,6 +140,11 @@ void SharedRecords::know_page(uint64_t page) const {
   store(pages[agent::known_page(page)], page);
 }
 
+void SharedRecords::forget_page(uint64_t page) const {
+  auto& place = reinterpret_cast<uint64_t*>(memory_.data() + layout_.pages)[agent::known_page(page)];
+  std::atomic_ref<uint64_t>(place).compare_exchange_strong(page, 0);
+}
+
 void SharedRecords::abandon() const {
   store(header().owner, agent::kOwnerDied);
 }
@@ -169,7 +174,10 @@ std::optional<ThreadState> SharedRecords::state_of(uint64_t thread_pointer, uint
 
 // Names of calls go on where the parent's end, so that none of the child's means one that it was forked in.
 void SharedRecords::begin_from(uint64_t thread_pointer, const ThreadState& state) const {
-  agent::Slot& own = slot(agent::slot_of(thread_pointer, size_.slot_bits));
+  const uint64_t index = agent::slot_of(thread_pointer, size_.slot_bits);
+  agent::Slot& own = slot(index);
+  // Its open calls are some that another stack of the child's may return from, if it never calls again.
+  if (state.open != 0) store(header().used[index / 64], uint64_t{1} << index % 64);
   store(own.head, state.head);
   store(own.tail, state.head);
   store(own.held, state.held);

@@ -57,7 +57,7 @@ void prepare_signals() {
 
 }  // namespace
 
-void run_engine(const Options& options, Shared& shared, const EngineWiring& wiring) {
+bool run_engine(const Options& options, Shared& shared, const EngineWiring& wiring) {
   setpgid(0, 0);
   prepare_signals();
   prctl(PR_SET_NAME, "rtrace-engine", 0, 0, 0);
@@ -67,10 +67,12 @@ void run_engine(const Options& options, Shared& shared, const EngineWiring& wiri
     if (const char* when = getenv("RTRACE_DIE_AT"); when != nullptr && !moment::die_at(when))
       throw Error::make("RTRACE_DIE_AT={}: MOMENT:N or MOMENT:N:both is expected", when);
     Engine(options, shared, wiring).run();
+    return true;
   } catch (const Error& error) {
     const std::string text = fmt::format("rtrace: {}\n", error.what());
     (void)!::write(STDERR_FILENO, text.data(), text.size());
     shared.attach_failed = 1;
+    return false;
   }
 }
 
@@ -299,6 +301,7 @@ bool Engine::take_fault(Task& task, int signal) {
   const auto next = regs ? image->space().foothold().after_fault_at(regs->pc()) : std::nullopt;
   const auto info = next ? tracee::signal_info(tid) : std::nullopt;
   if (!info || info->si_code <= 0) return false;
+  image->forget_page(*regs);
   (void)tracee::set_pc(tid, *next);
   (void)tracee::consume(tid, tracee::Block::no);
   queue_.forget(tid);

@@ -14,7 +14,7 @@ struct EngineWiring {
   pid_t front_end = 0;
 };
 
-// Returns when nothing is traced any more.
-void run_engine(const Options& options, Shared& shared, const EngineWiring& wiring);
+// Returns when nothing is traced any more; false where an error has ended it, which it has said.
+bool run_engine(const Options& options, Shared& shared, const EngineWiring& wiring);
 
 }  // namespace rtrace::session

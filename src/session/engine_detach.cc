@@ -207,7 +207,7 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
     auto found = tasks_.find(tid);
     // The handler is the process's own; a vfork child has another.
     const bool fit = all_stopped && found != tasks_.end() && found->second->process->image.get() == &image &&
-                     !found->second->process->silent;
+                     !found->second->process->silent && found->second->process->pid == image.space().pid();
     if (!fit) continue;
     failure = "a seccomp filter is in force";
     if (tracee::forbids_calls(tid)) continue;

@@ -137,9 +137,11 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
     (void)tracee::detach(child);
     return;
   }
+  const std::shared_ptr<Image> own = shared ? image : image_of_fork(child, *image);
+  if (own == nullptr) return;
   Process& process = add_process(child);
   process.silent = shared;
-  process.image = shared ? image : image->clone_for(child);
+  process.image = own;
   process.trap = trap_of_orphan(child, image.get());
   Task& task = add_task(child, process);
   if (!shared) begin_wrappers(task, *image, std::nullopt);
@@ -214,6 +216,18 @@ void Engine::begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked)
   go_on(thread, 0);
 }
 
+// nullptr where it is let go of: it cannot be followed.
+std::shared_ptr<Image> Engine::image_of_fork(pid_t child, Image& image) {
+  try {
+    return image.clone_for(child);
+  } catch (const Error& error) {
+    reporter_.say(fmt::format("child {} is not followed: {}", child, error.what()));
+  }
+  let_go_of_fork(child, image);
+  (void)tracee::detach(child);
+  return nullptr;
+}
+
 void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   const bool shares_memory = birth.shares_memory;
   const std::shared_ptr<Image> image = parent.process->image;
@@ -223,10 +237,13 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
     (void)tracee::detach(child);
     return;
   }
+  const bool same_image = shares_memory || image == nullptr;
+  const std::shared_ptr<Image> own = same_image ? image : image_of_fork(child, *image);
+  if (own == nullptr && image != nullptr) return;
   Process& process = add_process(child);
   process.silent = !followed;
   process.trap = parent.process->trap;
-  process.image = shares_memory || image == nullptr ? image : image->clone_for(child);
+  process.image = own;
   Task& task = add_task(child, process);
   task.trap_blocked = parent.trap_blocked;
   if (shares_memory) lend_thread_pointer(parent, task, birth.kind);

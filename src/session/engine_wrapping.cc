@@ -289,9 +289,11 @@ void Engine::account_for_hold(Task& task, uint64_t nanoseconds) const {
 // are the child's, where it is followed.
 void Engine::lend_thread_pointer(Task& parent, Task& child, tracee::NewTask::Kind kind) const {
   Process& process = *child.process;
-  if (!owners_ || process.image == nullptr) return;
-  const auto regs = tracee::registers(child.id.tid);
+  // What a silent parent has is lent to it already.
+  if (!owners_ || process.image == nullptr || parent.process->silent) return;
+  const auto regs = tracee::registers(child.id.tid), parents = tracee::registers(parent.id.tid);
   if (!regs || regs->raw.fs_base == 0) return;
+  if (parents && parents->raw.fs_base != regs->raw.fs_base) return;  // CLONE_SETTLS
   const uint64_t thread_pointer = regs->raw.fs_base;
   const mech::Trampolines* trampolines = process.image->trampolines();
   const bool begun = trampolines != nullptr && trampolines->begun();

@@ -74,9 +74,9 @@ void FrontEnd::start_engine() {
   if (engine_ == 0) {
     close(ends[0]);
     if (options_.ready_fd >= 0) close(options_.ready_fd);
-    run_engine(options_, *shared_, {ends[1], event_fd_.get(), self});
+    const bool done = run_engine(options_, *shared_, {ends[1], event_fd_.get(), self});
     // _exit skips what only the front end may end: the output file and its pipe reader.
-    _exit(0);
+    _exit(done ? 0 : 1);
   }
   setpgid(engine_, engine_);
   close(ends[1]);

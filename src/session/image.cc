@@ -57,6 +57,7 @@ Image::Image(Tag, const Image& parent, pid_t child)
       link_map_(parent.link_map_),
       rendezvous_(parent.rendezvous_),
       relocated_once_(parent.relocated_once_),
+      no_wrapping_(parent.no_wrapping_),
       no_injection_(parent.no_injection_),
       loaded_(parent.loaded_),
       armed_(parent.armed_),

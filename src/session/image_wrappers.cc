@@ -163,9 +163,17 @@ void Image::answer_recorder(const arch::Regs& regs) const {
   if (wrapping_.trampolines == nullptr || !wrapping_.trampolines->begun()) return;
   const uint64_t page = regs.raw.rdi;
   std::byte there{};
-  if (page != 0 && page < agent::kUserEnd / arch::kPageSize &&
-      space_->memory().read(VirtAddr{page * arch::kPageSize}, {&there, 1}) == 1)
+  const VirtAddr at{page * arch::kPageSize};
+  if (page == 0 || page >= agent::kUserEnd / arch::kPageSize) return;
+  // Where the leader has ended only the open file still leads to the memory.
+  const tracee::ProcessMemory& memory = space_->memory();
+  if (memory.read(at, {&there, 1}) == 1 || memory.read_forced(at, {&there, 1}) == 1)
     wrapping_.trampolines->records().know_page(page);
+}
+
+void Image::forget_page(const arch::Regs& regs) const {
+  if (wrapping_.trampolines != nullptr && wrapping_.trampolines->begun())
+    wrapping_.trampolines->records().forget_page(regs.raw.rdi / arch::kPageSize);
 }
 
 void Image::records_are_of(uint64_t thread_pointer, pid_t tid) {
@@ -326,6 +334,7 @@ void Image::unwrap_child(const mech::Trampolines& parent, const std::string& why
   parent.restore(space_->memory());
   std::erase_if(armed_, [](const auto& entry) { return entry.second.stands != std::byte{arch::kInt3}; });
   no_wrapping_ = why;
+  wrapping_.waiting.clear();
   arm(objects_, plan::Relocated::yes, need_stopped);
 }
 
@@ -365,6 +374,7 @@ void Image::hand_on_counts(event::TraceeId who) {
 }
 
 std::string Image::why_pages_stay(const std::vector<pid_t>& stopped) const {
+  if (!no_wrapping_.empty()) return "it may have been forked inside a wrapped call";
   if (wrapping_.trampolines == nullptr) return {};
   const auto maps = tracee::read_maps(pid_);
   std::vector<mech::StoppedThread> threads;
@@ -375,6 +385,7 @@ std::string Image::why_pages_stay(const std::vector<pid_t>& stopped) const {
 }
 
 bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const {
+  if (!no_wrapping_.empty()) return true;
   if (wrapping_.trampolines == nullptr) return false;
   const auto thread = mech::look_at(tid, memory, tracee::read_maps(memory.pid()), mech::Below::nothing);
   return !thread || wrapping_.trampolines->is_needed_by(*thread);

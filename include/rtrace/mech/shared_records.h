@@ -66,6 +66,7 @@ class SharedRecords {
   std::optional<uint64_t> slot_of_thread(uint64_t thread_pointer) const;
   // That page, by its number, can be read now.
   void know_page(uint64_t page) const;
+  void forget_page(uint64_t page) const;
   // Nobody reads any more: threads neither wait nor look at memory that may not be there.
   void abandon() const;
 

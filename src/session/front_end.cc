@@ -124,14 +124,19 @@ bool FrontEnd::launch() {
 void FrontEnd::request_detach() {
   shared_->detach_requested = 1;
   shared_->output.leaving = 1;
-  kill(engine_, SIGUSR1);
+  kick_engine();
+}
+
+// Once it has ended there is none: kill(0) would be for our whole process group.
+void FrontEnd::kick_engine() const {
+  if (engine_ > 0) kill(engine_, SIGUSR1);
 }
 
 // The engine may be asleep until its tracees do something, which may be never.
 void FrontEnd::on_unwritable() {
   uint64_t count = 0;
   (void)!read(unwritable_fd_.get(), &count, sizeof count);
-  if (engine_ > 0) kill(engine_, SIGUSR1);
+  kick_engine();
 }
 
 // ^C belongs to the command while there is one: both are in the terminal's foreground group and it has had

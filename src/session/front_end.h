@@ -71,6 +71,7 @@ class FrontEnd {
   void on_engine_message();
   void on_unwritable();
   void request_detach();
+  void kick_engine() const;
   void heal_after_engine();
   size_t heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes);
   std::string tables() const;

@@ -17,6 +17,7 @@ import re
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -302,6 +303,28 @@ class Survival(unittest.TestCase):
         for what, count in sorted(tally.items()):
             print("%-36s %5d kills survived" % (what, count))
         print("slowest to have its own code again, s: " + ", ".join("%s %g" % item for item in sorted(slowest.items())))
+
+
+class AnInterruptAfterTheEngineHasGone(unittest.TestCase):
+    def test_is_for_nobody_else_in_the_process_group(self):
+        with harness.Target([harness.target("fragile"), "threads"]) as process:
+            process.expect("pid ")
+            for _ in range(ROUNDS):
+                ready, theirs = os.pipe()
+                rtrace = subprocess.Popen(
+                    [harness.RTRACE, "--ready-fd=%d" % theirs, "-o", "/dev/null", "-x", "add", "-p", str(process.pid)],
+                    stderr=subprocess.DEVNULL, pass_fds=[theirs], env=harness.environment(), process_group=0)
+                os.close(theirs)
+                neighbour = subprocess.Popen(["cat"], stdin=subprocess.PIPE, process_group=rtrace.pid)
+                try:
+                    os.read(ready, 1)
+                    os.kill(engine_of(rtrace.pid), signal.SIGKILL)
+                    while rtrace.poll() is None:
+                        rtrace.send_signal(signal.SIGINT)
+                finally:
+                    os.close(ready)
+                    neighbour.stdin.close()
+                self.assertEqual(neighbour.wait(harness.PATIENCE), 0)
 
 
 if __name__ == "__main__":

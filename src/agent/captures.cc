@@ -81,11 +81,8 @@ void add_captures(Pieces& pieces, const Reader& reader, const CapturePlan& plan,
 
 // All parts side by side, in registers: each is a chain of multiplications that wait for one another.
 RTRACE_ANY_MEMORY static void hash_all(const uint64_t* words, uint64_t (&parts)[kCallerParts]) {
-  uint64_t hashes[kCallerParts] = {words[0 * kCallerPartWords], words[1 * kCallerPartWords],
-                                   words[2 * kCallerPartWords], words[3 * kCallerPartWords],
-                                   words[4 * kCallerPartWords], words[5 * kCallerPartWords],
-                                   words[6 * kCallerPartWords], words[7 * kCallerPartWords]};
-  for (uint64_t in_part = 1; in_part < kCallerPartWords; ++in_part) {
+  uint64_t hashes[kCallerParts] = {};
+  for (uint64_t in_part = 0; in_part < kCallerPartWords; ++in_part) {
 #pragma GCC unroll 8
     for (uint64_t part = 0; part < kCallerParts; ++part)
       hashes[part] = with_word(hashes[part], words[part * kCallerPartWords + in_part]);

@@ -138,7 +138,7 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
     return;
   }
   const std::shared_ptr<Image> own = shared ? image : image_of_fork(child, *image);
-  if (own == nullptr) return;
+  if (own == nullptr && !shared) return;
   Process& process = add_process(child);
   process.silent = shared;
   process.image = own;

@@ -325,7 +325,7 @@ void Engine::vfork_ended(Task& parent) const {
 
 // It stands in the recorder's question: for a page, or for who it is.
 void Engine::answer_recorder(const Task& task, const Image& image, const arch::Regs& regs) {
-  image.answer_recorder(regs);
+  image.answer_recorder(task.id.tid, regs);
   if (regs.raw.rdi != 0 || task.process->silent || task.process->borrowed_thread_pointer == 0) return;
   const std::string what = "of a task that shares its parent's thread pointer";
   reporter_.take(task.id, timestamp(), decode::Lost{1, what});

@@ -159,7 +159,7 @@ void FrontEnd::on_child() {
     engine_done_ = true;
     engine_ = 0;
     if (!engine_died_) return;
-    heal_after_engine();
+    heal_after_engine(WIFSIGNALED(status));
     shared_->detach_requested = 1;  // the command, too, is let go of
   }
 }
@@ -201,7 +201,7 @@ void FrontEnd::loop() {
 }
 
 // Every process that the engine had a hand in, children included that nobody was told of.
-void FrontEnd::heal_after_engine() {
+void FrontEnd::heal_after_engine(bool killed) {
   std::map<pid_t, std::vector<mech::ForeignBytes>> left;
   for (auto& [pid, bytes] : mech::known_bytes(shared_->patches)) left.emplace(pid, std::move(bytes));
   // At once, before anything is looked for: a thread that blocks SIGTRAP would die of the next int3.
@@ -216,12 +216,13 @@ void FrontEnd::heal_after_engine() {
       more = true;
     }
   }
-  say(fmt::format(
-      "the tracing engine was killed (at: {}); {} place{} in the code of {} process{} put back, all "
-      "traced processes run on untraced{}",
-      name_of(static_cast<Moment>(shared_->moment.load())), places, places == 1 ? "" : "s", done.size(),
-      done.size() == 1 ? "" : "es",
-      shared_->wrapping != 0 ? "; calls by trampoline of the last moments are lost" : ""));
+  if (!killed && done.empty()) return;  // it has said why, and there was nothing yet
+  say(
+      fmt::format("the tracing engine {} (at: {}); {} place{} in the code of {} process{} put back, all "
+                  "traced processes run on untraced{}",
+                  killed ? "was killed" : "has ended", name_of(static_cast<Moment>(shared_->moment.load())),
+                  places, places == 1 ? "" : "s", done.size(), done.size() == 1 ? "" : "es",
+                  shared_->wrapping != 0 ? "; calls by trampoline of the last moments are lost" : ""));
 }
 
 size_t FrontEnd::heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes) {

@@ -72,7 +72,7 @@ class FrontEnd {
   void on_unwritable();
   void request_detach();
   void kick_engine() const;
-  void heal_after_engine();
+  void heal_after_engine(bool killed);
   size_t heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes);
   std::string tables() const;
   bool finish_output();

@@ -147,7 +147,7 @@ class Image {
     return index < wrapping_.functions.size() ? &wrapping_.functions[index] : nullptr;
   }
   // A thread stands at the recorder's question. What its ring held has been read.
-  void answer_recorder(const arch::Regs& regs) const;
+  void answer_recorder(pid_t tid, const arch::Regs& regs) const;
   // It has looked at a page that was there once, and has gone.
   void forget_page(const arch::Regs& regs) const;
   // What is in that thread's ring from here on was recorded by that task.

@@ -159,15 +159,13 @@ std::string Image::hear_recorder() {
 }
 
 // The page that it asks for is in rdi (agent/append.S).
-void Image::answer_recorder(const arch::Regs& regs) const {
+void Image::answer_recorder(pid_t tid, const arch::Regs& regs) const {
   if (wrapping_.trampolines == nullptr || !wrapping_.trampolines->begun()) return;
   const uint64_t page = regs.raw.rdi;
   std::byte there{};
   const VirtAddr at{page * arch::kPageSize};
   if (page == 0 || page >= agent::kUserEnd / arch::kPageSize) return;
-  // Where the leader has ended only the open file still leads to the memory.
-  const tracee::ProcessMemory& memory = space_->memory();
-  if (memory.read(at, {&there, 1}) == 1 || memory.read_forced(at, {&there, 1}) == 1)
+  if (tracee::ProcessMemory::read_by(tid, at, {&there, 1}) == 1)
     wrapping_.trampolines->records().know_page(page);
 }
 

@@ -102,6 +102,7 @@ Standing standing_of(pid_t pid) {
   standing.us = tracee::read_status(getpid()).value_or(tracee::StatusFields{});
   if (!standing.process) return standing;
   standing.dumpable = is_dumpable(pid, *standing.process);
+  standing.leaderless = standing.process->state == 'Z' && tracee::read_tasks(pid).size() > 1;
   find_tracer(pid, standing);
   return standing;
 }
@@ -111,6 +112,8 @@ std::string why_not_attachable(pid_t pid, const Standing& standing) {
   const tracee::StatusFields& process = *standing.process;
   if (process.tgid != pid) return fmt::format("it is a thread of process {0}; attach to {0}", process.tgid);
   if (standing.ourselves) return "that is rtrace itself";
+  if (standing.leaderless)
+    return "its main thread has ended (pthread_exit), and by it its memory would be found";
   if (process.state == 'Z' || process.state == 'X')
     return "it is a zombie: it has ended, and its parent has not collected it";
   if (process.kernel_thread) return "it is a kernel thread";

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "rtrace/base/error.h"
 
@@ -20,12 +21,27 @@ ProcessMemory::ProcessMemory(pid_t pid) : pid_(pid) {
   if (!mem_) throw Error::from_errno(errno, "cannot open {}", path);
 }
 
-size_t ProcessMemory::read(VirtAddr address, std::span<std::byte> out) const {
+namespace {
+
+// nullopt where the task has no memory: it has ended, be it before its threads.
+std::optional<size_t> read_of(pid_t task, VirtAddr address, std::span<std::byte> out) {
   if (out.empty()) return 0;
   iovec local{out.data(), out.size()};
   iovec remote{reinterpret_cast<void*>(address.value), out.size()};
-  ssize_t got = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+  const ssize_t got = process_vm_readv(task, &local, 1, &remote, 1, 0);
+  if (got < 0 && errno == ESRCH) return std::nullopt;
   return got < 0 ? 0 : static_cast<size_t>(got);
+}
+
+}  // namespace
+
+size_t ProcessMemory::read(VirtAddr address, std::span<std::byte> out) const {
+  const auto got = read_of(pid_, address, out);
+  return got ? *got : read_forced(address, out);
+}
+
+size_t ProcessMemory::read_by(pid_t task, VirtAddr address, std::span<std::byte> out) {
+  return read_of(task, address, out).value_or(0);
 }
 
 // A gathered read ends at the first page it cannot reach, and may end inside a piece: what came is given to
@@ -39,7 +55,11 @@ void ProcessMemory::read_gathered(std::span<Piece> pieces) const {
       local[i] = {pieces[i].out, pieces[i].size};
       remote[i] = {reinterpret_cast<void*>(pieces[i].address.value), pieces[i].size};
     }
-    ssize_t answer = process_vm_readv(pid_, local, count, remote, count, 0);
+    const ssize_t answer = process_vm_readv(pid_, local, count, remote, count, 0);
+    if (answer < 0 && errno == ESRCH) {
+      for (Piece& piece : pieces) piece.got = read_forced(piece.address, {piece.out, piece.size});
+      return;
+    }
     size_t got = answer < 0 ? 0 : static_cast<size_t>(answer);
     size_t done = 0;
     while (done < count) {

@@ -250,6 +250,14 @@ class ChildrenOfEveryKind(unittest.TestCase):
                 self.assertEqual((result.status, result.trace.count(ADD)), (0, 3 if options else 2), result)
 
 
+class ALeaderThatLeaves(unittest.TestCase):
+    def test_what_the_others_call_after_that_is_seen_with_its_strings(self):
+        for options in ([], ["--mechanism=breakpoint"]):
+            with self.subTest(options=options):
+                result = harness.run(options + ["-F", harness.CONF, "-x", "greet", "--", harness.target("leader_leaves"), "50"])
+                self.assertEqual((result.status, result.trace.count('greet@libfixture.so("text")')), (0, 50), result)
+
+
 class Exec(unittest.TestCase):
     """Of what kind the next program is, and which thread becomes it."""
 

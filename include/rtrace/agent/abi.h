@@ -103,8 +103,8 @@ struct Blob {
   // and its thread goes on at `fault`.
   Restartable look;
   uint64_t look_load, look_fault;
-  uint64_t
-      ask;  // an instruction for an int3 of ours, by which the recorder asks the tracer for what it needs
+  // An instruction for an int3 of ours, by which the recorder asks the tracer for what it needs.
+  uint64_t ask;
 };
 // Of the mapping's beginning, for the blob.
 inline constexpr uint64_t kBlobRoom = 4 * 4096;

@@ -12,10 +12,11 @@
 // would have to come with a second structure that shows the open calls, and could not be rendered before the
 // outermost call has returned, while the ring fills up. What the second record costs is a copy of five words.
 //
-// **No system call.** A seccomp filter that the program sets for itself would kill it for one. Who needs the
-// tracer (a thread that has no slot yet, or no room in its ring, or reads a page for the first time, or
-// shares its thread pointer with another task) meets a breakpoint, Blob::ask. A page that was there once may
-// have gone since: it is looked at by one load, Blob::look, and the tracer takes its fault.
+// **No system call, as long as the owner lives.** A seccomp filter that the program sets for itself would
+// kill it for one. Who needs the tracer (a thread that has no slot yet, or no room in its ring, or reads a
+// page for the first time, or shares its thread pointer with another task) meets a breakpoint, Blob::ask. A
+// page that was there once may have gone since: it is looked at by one load, Blob::look, and the tracer takes
+// its fault.
 //
 // **An append never sees a signal.** A record is written behind the ring's head and becomes visible by one
 // store, in a few instructions of assembly that touch nothing else (Blob::appends). Every signal of a seized

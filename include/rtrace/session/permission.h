@@ -15,6 +15,7 @@ namespace rtrace::session {
 struct Standing {
   std::optional<tracee::StatusFields> process;  // nullopt where there is none
   bool ourselves = false;                       // engine or front end
+  bool leaderless = false;                      // its main thread has ended, others run
   pid_t thread = 0;                             // whose tracer it is: a tracer may hold one thread only
   pid_t tracer = 0;                             // 0: none, or ourselves
   std::string tracer_name;

@@ -17,8 +17,11 @@ class ProcessMemory : public Memory {
   // after an exec make a new one.
   explicit ProcessMemory(pid_t pid);
 
-  // process_vm_readv(2): only what the process itself may read.
+  // process_vm_readv(2): only what the process itself may read. Where the task has ended before its threads
+  // (a leader, by pthread_exit(3)), /proc/PID/mem still leads to the memory.
   size_t read(VirtAddr address, std::span<std::byte> out) const override;
+  // process_vm_readv(2) alone, of any task that has the memory.
+  static size_t read_by(pid_t task, VirtAddr address, std::span<std::byte> out);
 
   // One piece of a gathered read. `got` says how many bytes came, from the front.
   struct Piece {

@@ -71,7 +71,7 @@ def wrapped(tracer, *options, proof=tracers.shows):
 
 
 ALLOCATOR = ("-c", "-x", "malloc@libc.so.*", "-x", "free@libc.so.*", "-x", "realloc@libc.so.*", "-x", "calloc@libc.so.*")
-PYTHON = ("env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-I", "-c",
+PYTHON = ("env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-S", "-c",
           "for i in range(%d): [str(j) for j in range(100)]")
 PERL = ("/usr/bin/perl", "-e", "for my $i (1..%d) { my @a = map { 'x' x (40 + $_) } 1..100 }")
 
@@ -81,7 +81,10 @@ def allocator(name, words, rounds):
     def measure(tracer):
         def run(context):
             count = rounds // 20 if context.quick else rounds
-            ran = process.run([*tracer(context), *words[:-1], words[-1] % count], context.one_core)
+            command = tracer(context)
+            ran = process.run([*command, *words[:-1], words[-1] % count], context.one_core)
+            if command and tracers.total_calls(context) < 100 * count:  # one at least for each text
+                raise process.Failure("its table shows %d calls" % tracers.total_calls(context))
             return (ran.cpu if context.clock == "cpu" else ran.wall) / 1e6
         return run
 

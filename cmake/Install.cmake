@@ -24,5 +24,6 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# It is linked statically. getent(1) and locale(1), which it runs for users and locales, are in libc-bin.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc-bin, coreutils")
 include(CPack)

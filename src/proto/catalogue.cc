@@ -30,18 +30,20 @@ constexpr size_t kMaxFile = size_t{16} << 20;
 std::string read_whole(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) throw Error::from_errno(errno, "cannot read prototypes from {}", path);
-  std::string text;
   struct stat status {};
-  // A string that grows is copied, and holds up to twice of what is in it.
-  if (fstat(fd.get(), &status) == 0 && status.st_size > 0 && static_cast<size_t>(status.st_size) <= kMaxFile)
-    text.reserve(static_cast<size_t>(status.st_size));
-  char chunk[4096];
+  const bool known = fstat(fd.get(), &status) == 0 && status.st_size > 0;
+  constexpr size_t kMore = 4096;  // of a file that does not tell its size, or grows
+  std::string text(known ? std::min(static_cast<size_t>(status.st_size), kMaxFile) : kMore, '\0');
+  size_t filled = 0;
   ssize_t got = 0;
-  while ((got = read(fd.get(), chunk, sizeof chunk)) > 0) {
-    text.append(chunk, static_cast<size_t>(got));
-    if (text.size() > kMaxFile)
+  while ((got = read(fd.get(), text.data() + filled, text.size() - filled)) > 0) {
+    filled += static_cast<size_t>(got);
+    if (filled > kMaxFile)
       throw Error::make("{} is larger than {} bytes, expected a prototype file", path, kMaxFile);
+    if (known && filled == static_cast<size_t>(status.st_size)) break;
+    if (filled == text.size()) text.resize(filled + std::max(filled, kMore));
   }
+  text.resize(filled);
   return text;
 }
 
@@ -128,6 +130,8 @@ struct Catalogue::Impl {
   std::map<std::string, std::unique_ptr<DeferredConf>, std::less<>> deferred_files;
   std::shared_ptr<DeferredConf::Scope> deferred_types = std::make_shared<DeferredConf::Scope>();
   std::map<std::string, std::unique_ptr<Unparsed>, std::less<>> unparsed;
+  // The file that `import "NAME";` means in a file of this folder: most import the same types.
+  std::map<std::pair<std::string, std::string>, std::string> imports;
 
   FileRef load(const std::string& path, Diagnostics& diagnostics) {
     auto [entry, is_new] = files.emplace(path, nullptr);
@@ -177,8 +181,15 @@ struct Catalogue::Impl {
 
   static bool is_deferrable(const std::string& path) { return !path.ends_with(".toml"); }
 
-  std::string path_of_import(const std::string& from, std::string_view name) const {
-    std::vector<fs::path> places = {fs::path(from).parent_path()};
+  const std::string& path_of_import(const std::string& from, std::string_view name) {
+    std::string folder = fs::path(from).parent_path();
+    const auto [known, fresh] = imports.try_emplace(std::pair(folder, std::string(name)));
+    if (fresh) known->second = find_import(folder, name);
+    return known->second;
+  }
+
+  std::string find_import(const std::string& folder, std::string_view name) const {
+    std::vector<fs::path> places = {folder};
     for (const Source& source : explicit_sources)
       if (source.is_folder) places.push_back(source.path);
     for (const Source& source : folders) places.push_back(source.path);

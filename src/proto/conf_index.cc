@@ -1,6 +1,7 @@
 #include "conf_index.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <optional>
 
@@ -90,22 +91,61 @@ unsigned line_number(std::string_view text, size_t begin) {
   return number;
 }
 
+// The letter of the word that is rarest in prototypes: what a search stops at. std::string_view::find stops
+// at the first one, which may be every tenth of all.
+size_t rarest(std::string_view word) {
+  static constexpr std::string_view kRarestFirst =
+      "QZJXVWYUHKjqzBGMPNDROFLEAITSC0123456789vkwxybumgdhalcfopsnire_t";
+  const auto rank = [](char c) { return std::min(kRarestFirst.find(c), kRarestFirst.size()); };
+  const auto best = std::ranges::min_element(word, {}, rank);
+  return static_cast<size_t>(best - word.begin());
+}
+
+// Where the word stands next, alone or in another.
+class WordSearch {
+ public:
+  WordSearch(std::string_view text, std::string_view word) : text_(text), word_(word), pivot_(rarest(word)) {}
+
+  size_t from(size_t at) const {
+    for (at = text_.find(word_[pivot_], at + pivot_); at != std::string_view::npos;
+         at = text_.find(word_[pivot_], at + 1))
+      if (text_.substr(at - pivot_, word_.size()) == word_) return at - pivot_;
+    return at;
+  }
+
+ private:
+  std::string_view text_, word_;
+  size_t pivot_;
+};
+
+size_t line_begin(std::string_view text, size_t at) {
+  const void* before = memrchr(text.data(), '\n', at);
+  return before == nullptr ? 0 : static_cast<size_t>(static_cast<const char*>(before) - text.data()) + 1;
+}
+
 // Each line in which the word stands, once, with where it begins.
 template <typename Use>
 void for_lines_with(std::string_view text, std::string_view word, Use use) {
-  for (size_t at = text.find(word); at != std::string_view::npos && !word.empty();) {
+  if (word.empty()) return;
+  const WordSearch search(text, word);
+  for (size_t at = search.from(0); at != std::string_view::npos;) {
     const size_t behind = at + word.size();
     const bool whole =
         (at == 0 || !is_word(text[at - 1])) && (behind == text.size() || !is_word(text[behind]));
     size_t next = behind;
     if (whole) {
-      const size_t before = text.rfind('\n', at);
-      const size_t begin = before == std::string_view::npos ? 0 : before + 1;
+      const size_t begin = line_begin(text, at);
       next = std::min(text.find('\n', at), text.size());
       use(text.substr(begin, next - begin), begin);
     }
-    at = text.find(word, next);
+    at = search.from(next);
   }
+}
+
+// Whether it is worth taking the line apart: most lines with a type's name only use it.
+bool may_be(Kind kind, std::string_view line) {
+  return kind != Kind::type ||
+         line.substr(std::min(line.find_first_not_of(" \t"), line.size())).starts_with("typedef");
 }
 
 }  // namespace
@@ -120,6 +160,7 @@ ConfIndex::ConfIndex(std::string_view text) : text_(text) {
 std::vector<const ConfItem*> ConfIndex::search(Kind kind, std::string_view name) {
   std::vector<const ConfItem*> found;
   for_lines_with(text_, name, [&](std::string_view line, size_t begin) {
+    if (!may_be(kind, line)) return;
     if (const auto item = item_of(line, 0); item && item->kind == kind && item->name == name)
       found.push_back(&found_.emplace_back(*item_of(line, line_number(text_, begin))));
   });

@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <grp.h>
-#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "accounts.h"
 #include "front_end.h"
 #include "rtrace/base/text.h"
 
@@ -17,18 +17,23 @@ namespace rtrace::session {
 namespace {
 
 struct Identity {
-  std::string name;
   uid_t uid = 0;
   gid_t gid = 0;
+  std::vector<gid_t> groups{};  // beside it
 };
 
 Identity find_identity(const std::string& user) {
-  if (const passwd* entry = getpwnam(user.c_str())) return {entry->pw_name, entry->pw_uid, entry->pw_gid};
+  const auto of_account = [](const Account& account) {
+    auto groups = groups_of(account.name);
+    if (!groups) throw Error::make("-u {}: cannot tell the user's groups", account.name);
+    return Identity{account.uid, account.gid, std::move(*groups)};
+  };
+  if (const auto account = find_account(user)) return of_account(*account);
   const size_t colon = user.find(':');
   auto uid = parse_number(user.substr(0, colon));
   if (!uid) throw Error::make("-u {}: no such user", user);
-  Identity identity{"", static_cast<uid_t>(*uid), static_cast<gid_t>(*uid)};
-  if (const passwd* entry = getpwuid(identity.uid)) identity = {entry->pw_name, entry->pw_uid, entry->pw_gid};
+  Identity identity{static_cast<uid_t>(*uid), static_cast<gid_t>(*uid)};
+  if (const auto account = find_account(std::to_string(*uid))) identity = of_account(*account);
   if (colon == std::string::npos) return identity;
   auto gid = parse_number(user.substr(colon + 1));
   if (!gid) throw Error::make("-u {}: '{}' is no group id", user, user.substr(colon + 1));
@@ -51,9 +56,9 @@ std::string find_command(const std::string& name) {
 }
 
 int become(const Identity& identity) {
-  const int groups =
-      identity.name.empty() ? setgroups(0, nullptr) : initgroups(identity.name.c_str(), identity.gid);
-  if (groups != 0 || setgid(identity.gid) != 0 || setuid(identity.uid) != 0) return errno;
+  if (setgroups(identity.groups.size(), identity.groups.data()) != 0 || setgid(identity.gid) != 0 ||
+      setuid(identity.uid) != 0)
+    return errno;
   return 0;
 }
 

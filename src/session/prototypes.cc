@@ -1,11 +1,12 @@
 #include "prototypes.h"
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+
+#include "accounts.h"
 
 namespace rtrace::session {
 namespace {
@@ -22,8 +23,12 @@ std::string shipped_configuration() {
 std::string home_of_user() {
   const char* home = getenv("HOME");
   if (home != nullptr && *home != 0) return home;
-  const passwd* entry = getpwuid(getuid());
-  return entry != nullptr && entry->pw_dir != nullptr ? entry->pw_dir : "";
+  try {
+    const auto account = find_account(std::to_string(getuid()));
+    return account ? account->home : "";
+  } catch (const Error&) {
+    return {};  // nobody who can tell is as good as nobody who knows
+  }
 }
 
 const elf::LoadedObject* object_of(const plan::Objects& objects, elf::ObjectId id) {

@@ -1,16 +1,14 @@
 #include "terminal.h"
 
 #include <fcntl.h>
-#include <langinfo.h>
-#include <locale.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 
+#include "helper_program.h"
 #include "rtrace/base/text.h"
 #include "rtrace/base/unique_fd.h"
 #include "rtrace/session/options.h"
@@ -42,12 +40,10 @@ bool color_wanted(ColorChoice choice, const std::string& output) {
   return !is_set("NO_COLOR") && !dumb && is_terminal(output);
 }
 
+// A static program has no part in the locales that the machine's C library is set up with.
 bool locale_is_utf8() {
-  const locale_t locale = newlocale(LC_CTYPE_MASK, "", nullptr);
-  if (locale == nullptr) return false;
-  const bool utf8 = strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
-  freelocale(locale);
-  return utf8;
+  const ProgramAnswer answer = run_program({"locale", "charmap"}, std::chrono::seconds(10));
+  return answer.error == 0 && answer.status == 0 && answer.text == "UTF-8\n";
 }
 
 std::optional<unsigned> terminal_width_of(const std::string& output) {

@@ -27,17 +27,23 @@ void StopCosts::seen(uint64_t passed) {
   least_ = std::min(least_, passed);
 }
 
-uint64_t StopCosts::own(uint64_t passed, std::optional<Account> account) {
+uint64_t StopCosts::ran_to_stop(Tracer tracer) const {
+  const uint64_t together = measured_.together.ran;
+  if (tracer == Tracer::on_its_processor) return together;
+  return std::max(together, tracer == Tracer::elsewhere_awake ? measured_.awake.ran : measured_.asleep.ran);
+}
+
+uint64_t StopCosts::own(uint64_t passed, std::optional<Account> account, Tracer tracer) {
   if (!account || account->ran > passed) return less(passed, low());
+  const uint64_t ran = measured_.together.ran;
   if (account->slices <= 1) {
     // Neither did it sleep, nor did another take its place: what it was not running it was being woken, or
     // we.
     wake_up_ = nearer(wake_up_, passed - account->ran);
-    return less(account->ran, measured_.ran);
+    return less(account->ran, ran_to_stop(tracer));
   }
   // What is usual may be more than it was this time; what it ran it ran.
-  return std::max(less(passed, wake_up_ != 0 ? wake_up_ + measured_.ran : low()),
-                  less(account->ran, measured_.ran));
+  return std::max(less(passed, wake_up_ != 0 ? wake_up_ + ran : low()), less(account->ran, ran));
 }
 
 }  // namespace rtrace::event

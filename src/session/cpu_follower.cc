@@ -7,8 +7,9 @@
 
 namespace rtrace::session {
 namespace {
-constexpr uint64_t kInterval = 4'000'000;  // ns: a look costs some 15 us
-}
+// A look costs some 15 us.
+constexpr uint64_t kInterval = 4'000'000, kShortest = 500'000;  // ns
+}  // namespace
 
 std::optional<int> CpuChoice::seen(int cpu, uint64_t now) {
   same_ = cpu == last_ ? same_ + 1 : 1;
@@ -43,14 +44,16 @@ CpuFollower::CpuFollower(Options::Cpu choice)
     : wanted_(choice == Options::Cpu::follow && sched_getaffinity(0, sizeof allowed_, &allowed_) == 0 &&
               CPU_COUNT(&allowed_) > 1) {}
 
-std::optional<tracee::Spin::Tracee> CpuFollower::hit(pid_t pid, pid_t tid, uint64_t now) {
+std::optional<tracee::Spin::Tracee> CpuFollower::hit(pid_t pid, pid_t tid, uint64_t now, bool late) {
   using Tracee = tracee::Spin::Tracee;
-  if (!wanted_ || now < next_sample_) return std::nullopt;
-  next_sample_ = now + kInterval;
+  const uint64_t interval = late && was_here_ ? kShortest : kInterval;
+  if (!wanted_ || (sampled_ != 0 && now < sampled_ + interval)) return std::nullopt;
+  sampled_ = now;
   const auto cpu = tracee::last_processor(pid, tid);
   if (!cpu) return std::nullopt;
   go(choice_.seen(*cpu, now));
-  return *cpu == sched_getcpu() ? Tracee::here : Tracee::elsewhere;
+  was_here_ = *cpu == sched_getcpu();
+  return was_here_ ? Tracee::here : Tracee::elsewhere;
 }
 
 void CpuFollower::go(std::optional<int> cpu) {

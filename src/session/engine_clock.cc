@@ -1,4 +1,6 @@
 // The threads' own clocks: what of the time is not theirs.
+#include <sched.h>
+
 #include <utility>
 
 #include "engine_core.h"
@@ -17,14 +19,14 @@ void Engine::calibrate() {
   const auto cost = measure_stop_cost();
   if (!cost)
     return reporter_.say("rtrace's own share of durations could not be measured and is not subtracted");
-  stop_costs_ = event::StopCosts({cost->low_ns, cost->ran_ns});
+  stop_costs_ = event::StopCosts(cost->stops);
   times_calls_ = !options_.raw_times;
-  shared_.summary.share.low_ns = cost->low_ns;
+  shared_.summary.share.low_ns = cost->stops.together.passed;
   shared_.summary.share.spread_ns = cost->spread_ns;
   if (options_.raw_times)
-    reporter_.say(
-        fmt::format("each duration holds {:.1f}us +- {:.1f}us of rtrace's own, and what it does at a stop",
-                    static_cast<double>(cost->low_ns) / 1e3, static_cast<double>(cost->spread_ns) / 1e3));
+    reporter_.say(fmt::format(
+        "each duration holds {:.1f}us +- {:.1f}us of rtrace's own, and what it does at a stop",
+        static_cast<double>(cost->stops.together.passed) / 1e3, static_cast<double>(cost->spread_ns) / 1e3));
 }
 
 // A stop was seen. What the recorder in the process took of the time before it is not the program's.
@@ -41,23 +43,34 @@ void Engine::settle_clock(Task& task, Asked asked) {
   const auto passed = std::exchange(task.account.unsettled, std::nullopt);
   if (!passed) return;
   std::optional<event::StopCosts::Account> account;
+  task.account.late = false;
   if (asked == Asked::registers && times_calls_) {
     account = ask_account(task, *passed);
     stop_costs_.seen(*passed);
   } else {
     task.account.at_last_stop.reset();
   }
-  task.clock.ran(stop_costs_.own(*passed, account));
+  task.clock.ran(stop_costs_.own(*passed, account, where_we_were(task)));
+}
+
+// When the present stop came. Of one that came as soon as is usual it is not asked.
+event::StopCosts::Tracer Engine::where_we_were(Task& task) const {
+  using Tracer = event::StopCosts::Tracer;
+  const auto& image = task.process->image;
+  if (!task.account.late || image == nullptr) return Tracer::on_its_processor;
+  const auto cpu = task.account.processor.read(task.id.tid, image->space().memory());
+  if (!cpu || *cpu == sched_getcpu()) return Tracer::on_its_processor;
+  return queue_.found_awake() ? Tracer::elsewhere_awake : Tracer::elsewhere_asleep;
 }
 
 std::optional<event::StopCosts::Account> Engine::ask_account(Task& task, uint64_t passed) {
   RunAccount& account = task.account;
-  const bool doubtful = stop_costs_.doubtful(passed);
-  if ((!doubtful && account.questions == 0) || tasks_.size() > kMostAccounts) {
+  account.late = stop_costs_.doubtful(passed);
+  if ((!account.late && account.questions == 0) || tasks_.size() > kMostAccounts) {
     account.at_last_stop.reset();
     return std::nullopt;
   }
-  account.questions = doubtful ? kQuestions : account.questions - 1;
+  account.questions = account.late ? kQuestions : account.questions - 1;
   const auto now = account.file.read(task.process->pid, task.id.tid);
   const auto before = std::exchange(account.at_last_stop, now);
   if (!now || !before) return std::nullopt;

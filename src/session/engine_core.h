@@ -174,6 +174,7 @@ class Engine {
   void clock_stop(Task& task);
   void settle_clock(Task& task, Asked asked);
   std::optional<event::StopCosts::Account> ask_account(Task& task, uint64_t passed);
+  event::StopCosts::Tracer where_we_were(Task& task) const;
 
   // --- closing.cc
   void closing_words();

@@ -18,7 +18,7 @@
 namespace rtrace::session {
 namespace {
 
-constexpr uint64_t kLongestLook = 4'000'000;  // ns
+constexpr uint64_t kLongestLook = 2'000'000;  // ns, for each place where the tracer may be
 constexpr size_t kMost = 400, kFewest = 16;
 constexpr size_t kWarm = 8;           // the first ones meet cold caches
 constexpr unsigned kStartWait = 200;  // ms, for the child's first stop
@@ -26,16 +26,15 @@ constexpr unsigned kStartWait = 200;  // ms, for the child's first stop
 // What is subtracted must not be more than what there was: of a hundred stops five may have been shorter.
 constexpr size_t kLowPercent = 5;
 
-// A wake-up across processors costs several times one on the same, and which of the two a run will have
-// cannot be known: the lesser is what every stop costs at least.
+// The processors that the engine may use, and itself on the one where it is, until it is done.
 class OnOneProcessor {
  public:
   OnOneProcessor() {
     cpu_set_t one;
     CPU_ZERO(&one);
-    const int here = sched_getcpu();
-    if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-    CPU_SET(static_cast<size_t>(here), &one);
+    here_ = sched_getcpu();
+    if (here_ < 0 || here_ >= CPU_SETSIZE || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    CPU_SET(static_cast<size_t>(here_), &one);
     moved_ = sched_setaffinity(0, sizeof one, &one) == 0;
   }
   ~OnOneProcessor() {
@@ -44,8 +43,16 @@ class OnOneProcessor {
   OnOneProcessor(const OnOneProcessor&) = delete;
   OnOneProcessor& operator=(const OnOneProcessor&) = delete;
 
+  // Lets that child run on all the others; false where there are none.
+  bool send_away(pid_t child) const {
+    cpu_set_t others = before_;
+    if (moved_) CPU_CLR(static_cast<size_t>(here_), &others);
+    return moved_ && CPU_COUNT(&others) > 0 && sched_setaffinity(child, sizeof others, &others) == 0;
+  }
+
  private:
   cpu_set_t before_{};
+  int here_ = -1;
   bool moved_ = false;
 };
 
@@ -66,11 +73,22 @@ bool begin(pid_t child, int gate) {
 
 struct Costs {
   std::vector<uint64_t> passed, ran;
+  bool enough() const { return passed.size() >= kFewest + kWarm; }
 };
+
+enum class Wait { asleep, awake };
+
+tracee::PeekAnswer next_stop(Wait wait) {
+  tracee::PeekAnswer answer;
+  do {
+    answer = tracee::peek_any(wait == Wait::asleep ? tracee::Block::yes : tracee::Block::no);
+  } while (wait == Wait::awake && !answer.event && !answer.no_children);
+  return answer;
+}
 
 // From one resumption to the next stop, as at a hit: the registers are read and written, and the stop is
 // peeked.
-Costs measure(pid_t child) {
+Costs measure(pid_t child, Wait wait) {
   Costs costs;
   tracee::RunTimesFile account;
   std::optional<tracee::RunTimes> before;
@@ -83,12 +101,12 @@ Costs measure(pid_t child) {
     before = now;
     resumed = monotonic_now();
     if (tracee::resume(child) == tracee::Alive::gone) break;
-    const auto answer = tracee::peek_any(tracee::Block::yes);
+    const auto answer = next_stop(wait);
     const uint64_t seen = monotonic_now();
     if (!answer.event && !answer.no_children) continue;  // a signal of ours
     if (!answer.event || answer.event->tid != child || answer.event->status.is_end()) break;
     costs.passed.push_back(seen - resumed);
-    if (seen > end && costs.passed.size() >= kFewest + kWarm) break;
+    if (seen > end && costs.enough()) break;
   }
   return costs;
 }
@@ -102,6 +120,33 @@ std::vector<uint64_t> settled(std::vector<uint64_t> costs) {
 
 uint64_t at_percent(const std::vector<uint64_t>& sorted, size_t percent) {
   return sorted.empty() ? 0 : sorted[(sorted.size() - 1) * percent / 100];
+}
+
+event::StopCosts::Stop low_of(const Costs& costs) {
+  if (!costs.enough()) return {};
+  return {at_percent(settled(costs.passed), kLowPercent), at_percent(settled(costs.ran), kLowPercent)};
+}
+
+// The child stands stopped, on the same processor.
+std::optional<StopCost> measure_everywhere(pid_t child, const OnOneProcessor& place) {
+  const Costs costs = measure(child, Wait::asleep);
+  if (!costs.enough()) return std::nullopt;
+  StopCost cost;
+  cost.stops.together = low_of(costs);
+  const auto passed = settled(costs.passed);
+  cost.spread_ns = (at_percent(passed, 90) - at_percent(passed, 10)) / 2;
+  if (place.send_away(child)) {
+    cost.stops.awake = low_of(measure(child, Wait::awake));
+    cost.stops.asleep = low_of(measure(child, Wait::asleep));
+  }
+  const auto& [together, awake, asleep] = cost.stops;
+  RTRACE_LOG(
+      session, 1,
+      "{} stops cost {} {} {} ns (low, median, 90%), of which {} running; the low ends across processors "
+      "are {} of {} ns where the tracer stays awake, {} of {} where it does not",
+      passed.size(), together.passed, at_percent(passed, 50), at_percent(passed, 90), together.ran, awake.ran,
+      awake.passed, asleep.ran, asleep.passed);
+  return cost;
 }
 
 }  // namespace
@@ -122,17 +167,11 @@ std::optional<StopCost> measure_stop_cost() {
     close(opener.get());
     trap_for_ever(gate.get());
   }
-  const Costs costs = begin(child, opener.get()) ? measure(child) : Costs{};
+  const auto cost = begin(child, opener.get()) ? measure_everywhere(child, same) : std::nullopt;
   ::kill(child, SIGKILL);
   while (const auto event = tracee::consume(child, tracee::Block::yes))
     if (event->status.is_end()) break;
-  if (costs.passed.size() < kFewest + kWarm) return std::nullopt;
-  const auto passed = settled(costs.passed);
-  const uint64_t low = at_percent(passed, kLowPercent), ran = at_percent(settled(costs.ran), kLowPercent);
-  const uint64_t spread = at_percent(passed, 90) - at_percent(passed, 10);
-  RTRACE_LOG(session, 1, "{} stops cost {} {} {} ns (low, median, 90%), of which {} running", passed.size(),
-             low, at_percent(passed, 50), at_percent(passed, 90), ran);
-  return StopCost{low, ran, spread / 2};
+  return cost;
 }
 
 }  // namespace rtrace::session

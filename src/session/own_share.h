@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "rtrace/event/thread_clock.h"
 #include "rtrace/session/options.h"
 
 namespace rtrace::session {
@@ -12,10 +13,8 @@ namespace rtrace::session {
 bool shows_durations(const Options& options);
 
 struct StopCost {
-  uint64_t low_ns =
-      0;  // from the thread's resumption to our next stamp, less what it ran itself: a low estimate
-  uint64_t ran_ns = 0;     // what of it the scheduler counts as the thread's running: a low estimate
-  uint64_t spread_ns = 0;  // half the distance from the 10th to the 90th percentile
+  event::StopCosts::Measured stops;
+  uint64_t spread_ns = 0;  // of those together: half the distance from the 10th to the 90th percentile
 };
 
 // Traces a child of our own that does nothing but trap, a few milliseconds long, by the requests that the

@@ -85,8 +85,10 @@ struct LiveCalls {
 // The scheduler's account of a thread, asked for while its stops are late.
 struct RunAccount {
   tracee::RunTimesFile file;
+  tracee::RseqProcessor processor;
   std::optional<tracee::RunTimes> at_last_stop;
   unsigned questions = 0;             // stops at which it is still asked for
+  bool late = false;                  // the present stop, by more than is usual where we were
   std::optional<uint64_t> unsettled;  // what has passed until the present stop
 };
 

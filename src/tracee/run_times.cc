@@ -1,10 +1,13 @@
 #include "rtrace/tracee/run_times.h"
 
 #include <fcntl.h>
+#include <linux/rseq.h>
+#include <sys/ptrace.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
+#include <cstddef>
 
 #include "rtrace/base/error.h"
 
@@ -35,6 +38,20 @@ std::optional<RunTimes> RunTimesFile::read(pid_t pid, pid_t tid) {
     return std::nullopt;
   }
   return parse_run_times({text.data(), static_cast<size_t>(size)});
+}
+
+std::optional<int> RseqProcessor::read(pid_t tid, const ProcessMemory& memory) {
+  if (!at_) {
+    __ptrace_rseq_configuration area{};
+    if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof area, &area) != sizeof area ||
+        area.rseq_abi_pointer == 0)
+      return std::nullopt;
+    at_ = {area.rseq_abi_pointer + offsetof(rseq, cpu_id)};
+  }
+  int32_t cpu = -1;  // negative: not registered after all (RSEQ_CPU_ID_UNINITIALIZED)
+  if (memory.read_forced(at_, std::as_writable_bytes(std::span(&cpu, 1))) != sizeof cpu || cpu < 0)
+    return std::nullopt;
+  return cpu;
 }
 
 }  // namespace rtrace::tracee

@@ -37,12 +37,14 @@ void SpinChoice::gave_up() {
 }
 
 PeekAnswer Spin::peek(Block block) {
+  found_awake_ = false;
   if (!elsewhere_ || block == Block::no || !choice_.next()) return peek_any(block);
   const uint64_t end = now() + kLongest;
   do {
     const PeekAnswer answer = peek_any(Block::no);
     if (!answer.event && !answer.no_children) continue;
     choice_.found();
+    found_awake_ = true;
     return answer;
   } while (now() < end);
   choice_.gave_up();

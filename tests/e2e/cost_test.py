@@ -24,8 +24,9 @@ RESUMING = ("PTRACE_CONT", "PTRACE_SYSCALL", "PTRACE_SINGLESTEP", "PTRACE_LISTEN
 # registers, to write them, to resume the thread. The memory that is shown, and that tells frames apart, is read at once.
 STOPS, REQUESTS_A_STOP, READS = 2, 4, 1
 OTHERS = 0.02  # what comes once in a while: a ring's reader that is woken, a table that grows
-# Of a stop that is late, as each is under strace, the scheduler's account tells how late, where durations are shown.
-ACCOUNT, ACCOUNTS_A_STOP, DURATIONS = "pread64", 1, {"-c", "-ttT", "--json"}
+# Of a stop that is late, as each is under strace, the scheduler's account tells how late, and the thread's rseq area on
+# which processor it was, where durations are shown.
+ACCOUNT, ACCOUNTS_A_STOP, DURATIONS = "pread64", 2, {"-c", "-ttT", "--json"}
 # An allocator's own; AddressSanitizer's gives out memory that was freed only after a long time, and asks for more.
 ALLOCATOR, GROWTH = ("mmap", "munmap", "madvise", "brk"), 0.2
 

@@ -181,7 +181,6 @@ class OwnShare(unittest.TestCase):
     NEAR = 3e-6
 
     def setUp(self):
-        # Across processors a stop costs several times as much, and that stays in the durations (rtrace(1), SUMMARY).
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {min(before)})
         self.addCleanup(os.sched_setaffinity, 0, before)
@@ -255,6 +254,14 @@ class OwnShare(unittest.TestCase):
         table = harness.Summary(trace(["-c", "-x", "tick"], "10").trace)
         self.assertGreaterEqual(cell(table.rows["tick"], "p50"), 1e-9)
         self.assertEqual(table.rows["tick"]["calls"], 1200)
+
+
+@unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "there is one processor")
+class OwnShareAcrossProcessors(OwnShare):
+    """The same where the scheduler may put tracer and thread on different ones, as it does when nobody pins them."""
+
+    def setUp(self):
+        pass
 
 
 if __name__ == "__main__":

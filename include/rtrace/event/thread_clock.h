@@ -58,12 +58,20 @@ class ThreadClock {
 // Where tracer and thread share a processor, these are much the same each time, and what was measured
 // beforehand is subtracted: the low end of it, so that never more is taken than there was. Across processors
 // the wake-ups take five times as long, and vary as much; there the scheduler's account of the thread tells
-// them apart.
+// them apart. It counts as the thread's own what the thread does to be stopped and to wake the tracer, which
+// across processors is more, too.
 class StopCosts {
  public:
+  // Where the tracer was when the thread stopped; on its processor, too, where that is not known.
+  enum class Tracer { on_its_processor, elsewhere_awake, elsewhere_asleep };
+  // ns from a resumption to the next stop of a thread that does nothing else, low ends.
+  struct Stop {
+    uint64_t passed = 0;
+    uint64_t ran = 0;  // what of it the thread was on a processor
+  };
   struct Measured {
-    uint64_t low = 0;  // ns from a resumption to the next stop of a thread that does nothing else
-    uint64_t ran = 0;  // what of it the thread was on a processor; low, too
+    Stop together{};
+    Stop awake{}, asleep{};  // the tracer, elsewhere; nothing where that cannot be
   };
   // Since it was resumed the thread has been on a processor so long, and was put on one so many times.
   struct Account {
@@ -83,12 +91,14 @@ class StopCosts {
   bool doubtful(uint64_t passed) const { return passed > low() + kUsualSpread; }
 
   // The thread's own part of what has passed.
-  uint64_t own(uint64_t passed, std::optional<Account> account);
+  uint64_t own(uint64_t passed, std::optional<Account> account, Tracer tracer = Tracer::on_its_processor);
 
-  uint64_t low() const { return std::min({measured_.low, least_, before_}); }
+  uint64_t low() const { return std::min({measured_.together.passed, least_, before_}); }
 
  private:
   static constexpr uint64_t kUsualSpread = 3'000;
+
+  uint64_t ran_to_stop(Tracer tracer) const;
 
   Measured measured_;
   uint64_t least_ = ~uint64_t{0}, before_ = ~uint64_t{0};

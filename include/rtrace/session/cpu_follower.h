@@ -42,17 +42,19 @@ class CpuFollower {
   // There is work to be done while the tracees run.
   void run_free(uint64_t now);
 
-  // At a hit of a thread that stands stopped. Asks /proc now and then, and then says where the thread is;
-  // moves the calling thread only to processors that it might run on at the beginning.
-  std::optional<tracee::Spin::Tracee> hit(pid_t pid, pid_t tid, uint64_t now);
+  // At a hit of a thread that stands stopped. Asks /proc now and then, sooner where the stop came late though
+  // the thread was here, and then says where it is; moves the calling thread only to processors that it might
+  // run on at the beginning.
+  std::optional<tracee::Spin::Tracee> hit(pid_t pid, pid_t tid, uint64_t now, bool late);
 
  private:
   void go(std::optional<int> cpu);
 
-  bool wanted_;
   cpu_set_t allowed_{};
+  bool wanted_;  // behind what finding it out fills
   std::optional<int> here_;
-  uint64_t next_sample_ = 0;
+  uint64_t sampled_ = 0;  // when
+  bool was_here_ = true;
   CpuChoice choice_;
 };
 

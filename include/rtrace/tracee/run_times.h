@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "rtrace/base/unique_fd.h"
+#include "rtrace/tracee/process_memory.h"
 
 namespace rtrace::tracee {
 
@@ -31,6 +32,18 @@ class RunTimesFile {
  private:
   UniqueFd fd_;
   bool refused_ = false;
+};
+
+// The processor on which a stopped task was when it last came from the kernel, from its rseq area
+// (linux/rseq.h, cpu_id; the C library registers one since glibc 2.35).
+class RseqProcessor {
+ public:
+  // nullopt without an area, and before Linux 5.13, where PTRACE_GET_RSEQ_CONFIGURATION is new. `memory` is
+  // that of the task's process. Where the area is is asked once: after an exec make a new one.
+  std::optional<int> read(pid_t tid, const ProcessMemory& memory);
+
+ private:
+  VirtAddr at_{};
 };
 
 }  // namespace rtrace::tracee

@@ -39,9 +39,11 @@ class Spin {
 
   // As peek_any.
   PeekAnswer peek(Block block);
+  // Whether the last answer came while it was asking, so that nobody had to be woken for it.
+  bool found_awake() const { return found_awake_; }
 
  private:
-  bool elsewhere_ = false;
+  bool elsewhere_ = false, found_awake_ = false;
   SpinChoice choice_;
 };
 

@@ -21,10 +21,13 @@ class WaitQueue {
  public:
   // Where the tracees run that stop now: whether it pays to stay awake for them.
   void set_tracee(Spin::Tracee where) { spin_.set_tracee(where); }
+  // Whether the event that came last did so while we were awake: nobody had to be woken for it.
+  bool found_awake() const { return found_awake_; }
 
   // The next event, peeked. `tasks` are those that are traced now. PeekAnswer as peek_any's.
   template <typename Tasks>
   PeekAnswer next(const Tasks& tasks, Block block) {
+    found_awake_ = true;
     if (auto event = take_waiting()) return {event, false};
     if (++served_ >= interval_ && tasks.size() > 1) {
       size_t found = 0;
@@ -32,7 +35,9 @@ class WaitQueue {
       settle(found, tasks.size());
       if (auto event = take_waiting()) return {event, false};
     }
-    return spin_.peek(block);
+    const PeekAnswer answer = spin_.peek(block);
+    found_awake_ = spin_.found_awake();
+    return answer;
   }
   // The task was handled by other means (a stop-all): what was seen of it is void.
   void forget(pid_t tid);
@@ -44,6 +49,7 @@ class WaitQueue {
   void settle(size_t found, size_t tasks);
 
   Spin spin_;
+  bool found_awake_ = false;
   std::deque<WaitEvent> waiting_;
   size_t served_ = 0;
   size_t interval_ = 8;

@@ -51,7 +51,7 @@ TEST(ThreadClock, OfSeveralStopsInOneHaltTheFirstCounts) {
 }
 
 TEST(StopCosts, AreWhatWasMeasuredWhileStopsTakeLonger) {
-  StopCosts costs({5000, 3000});
+  StopCosts costs({.together = {5000, 3000}});
   for (int i = 0; i < 2000; ++i) costs.seen(5001);
   EXPECT_EQ(costs.low(), 5000u);
   EXPECT_EQ(costs.own(5020, std::nullopt), 20u);
@@ -59,7 +59,7 @@ TEST(StopCosts, AreWhatWasMeasuredWhileStopsTakeLonger) {
 }
 
 TEST(StopCosts, AreNoMoreThanAThreadTookAMomentAgo) {
-  StopCosts costs({5000, 3000});
+  StopCosts costs({.together = {5000, 3000}});
   costs.seen(3000);
   EXPECT_EQ(costs.low(), 3000u);
   for (unsigned i = 0; i < StopCosts::kWindow - 1; ++i) costs.seen(9000);
@@ -69,7 +69,7 @@ TEST(StopCosts, AreNoMoreThanAThreadTookAMomentAgo) {
 }
 
 TEST(StopCosts, AStopThatWasThereAlreadyTellsNothing) {
-  StopCosts costs({5000, 3000});
+  StopCosts costs({.together = {5000, 3000}});
   costs.seen(0);
   EXPECT_EQ(costs.low(), 5000u);
 }
@@ -82,7 +82,7 @@ TEST(StopCosts, AreNothingWhereNothingWasMeasured) {
 }
 
 TEST(StopCosts, OfALateStopTheSchedulersAccountTellsTheWakeUps) {
-  StopCosts costs({5000, 3000});
+  StopCosts costs({.together = {5000, 3000}});
   EXPECT_FALSE(costs.doubtful(5900));
   EXPECT_TRUE(costs.doubtful(40'000));
   EXPECT_EQ(costs.own(90'000, StopCosts::Account{3'020, 1}), 20u);
@@ -91,14 +91,32 @@ TEST(StopCosts, OfALateStopTheSchedulersAccountTellsTheWakeUps) {
 }
 
 TEST(StopCosts, OfAThreadThatSleptTheUsualWakeUpIsTaken) {
-  StopCosts costs({5000, 3000});
+  StopCosts costs({.together = {5000, 3000}});
   EXPECT_EQ(costs.own(1'005'000, StopCosts::Account{4'000, 2}), 1'000'000u) << "none is known yet";
   for (int i = 0; i < 200; ++i) costs.own(i % 2 == 0 ? 29'000 : 37'000, StopCosts::Account{3'000, 1});
   EXPECT_NEAR(static_cast<double>(costs.own(1'033'000, StopCosts::Account{4'000, 2})), 1'000'000.0, 5'000.0);
 }
 
+TEST(StopCosts, AcrossProcessorsTheThreadRunsLongerUntilItHasStopped) {
+  using Tracer = StopCosts::Tracer;
+  StopCosts costs({.together = {9000, 4000}, .awake = {20'000, 6000}, .asleep = {45'000, 14'000}});
+  const auto own = [&](uint64_t passed, uint64_t ran, Tracer tracer) {
+    return costs.own(passed, StopCosts::Account{ran, 1}, tracer);
+  };
+  EXPECT_EQ(own(20'100, 6'100, Tracer::elsewhere_awake), 100u);
+  EXPECT_EQ(own(120'000, 106'000, Tracer::elsewhere_awake), 100'000u);
+  EXPECT_EQ(own(45'100, 14'100, Tracer::elsewhere_asleep), 100u);
+  EXPECT_EQ(own(45'100, 14'100, Tracer::on_its_processor), 10'100u) << "never more than there may have been";
+  EXPECT_EQ(own(90'000, 4'100, Tracer::on_its_processor), 100u) << "it waited for others";
+}
+
+TEST(StopCosts, WhereNothingWasMeasuredAcrossProcessorsTheLessIsTaken) {
+  StopCosts costs({.together = {9000, 4000}});
+  EXPECT_EQ(costs.own(45'000, StopCosts::Account{14'000, 1}, StopCosts::Tracer::elsewhere_asleep), 10'000u);
+}
+
 TEST(StopCosts, AnAccountOfMoreThanHasPassedIsNone) {
-  StopCosts costs({5000, 3000});
+  StopCosts costs({.together = {5000, 3000}});
   EXPECT_EQ(costs.own(5'100, StopCosts::Account{9'000, 1}), 100u);
 }
 

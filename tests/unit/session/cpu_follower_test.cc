@@ -1,6 +1,11 @@
 #include "rtrace/session/cpu_follower.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
 
 namespace rtrace::session {
 namespace {
@@ -46,6 +51,45 @@ TEST(CpuChoice, OneSampleElsewhereIsNoMove) {
   EXPECT_EQ(choice.seen(0, 10 * kMs), 1);
   EXPECT_EQ(choice.seen(1, 11 * kMs), 1);
   EXPECT_EQ(choice.seen(0, 12 * kMs), 1);
+}
+
+// The processors that the calling thread may use.
+cpu_set_t affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  return set;
+}
+
+TEST(CpuFollower, StaysByAThreadUntilItIsToRunFree) {
+  const cpu_set_t all = affinity();
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "there is one processor";
+  // A thread that stays where it is: the test's own, once it may not be moved.
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  const int here = sched_getcpu();
+  CPU_SET(static_cast<size_t>(here), &one);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    sched_setaffinity(0, sizeof one, &one);
+    for (;;) pause();
+  }
+  ASSERT_EQ(sched_setaffinity(child, sizeof one, &one), 0);
+  CpuFollower follower(Options::Cpu::follow);
+  uint64_t now = 1000 * kMs;
+  for (unsigned i = 0; i < 100 && CPU_COUNT(std::array{affinity()}.data()) > 1; ++i) {
+    follower.hit(child, child, now += 10 * kMs, false);
+    usleep(1000);
+  }
+  const cpu_set_t followed = affinity();
+  EXPECT_EQ(CPU_COUNT(&followed), 1);
+  EXPECT_TRUE(CPU_ISSET(static_cast<size_t>(here), &followed));
+  follower.run_free(now);
+  const cpu_set_t after = affinity();
+  EXPECT_TRUE(CPU_EQUAL(&after, &all));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 }  // namespace

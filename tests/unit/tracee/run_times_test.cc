@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "child.h"
+
 namespace rtrace::tracee {
 namespace {
 
@@ -30,6 +32,39 @@ TEST(RunTimes, OfATaskThatIsNotThereAreNone) {
   RunTimesFile file;
   EXPECT_EQ(file.read(getpid(), 0x7ffffff0), std::nullopt);
   EXPECT_EQ(file.read(getpid(), gettid()), std::nullopt);
+}
+
+TEST(RseqProcessor, IsWhereTheTaskCameFromTheKernelLast) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  tests::Pipe ready;
+  const tests::Child child([&]() -> int {
+    for (ready.signal();;) sched_yield();
+  });
+  ASSERT_TRUE(ready.wait());
+  ASSERT_EQ(seize(child.pid()), 0);
+  const ProcessMemory memory(child.pid());
+  RseqProcessor processor;
+  for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ASSERT_EQ(sched_setaffinity(child.pid(), sizeof one, &one), 0);
+    const auto stopped_on = [&]() -> std::optional<int> {
+      if (interrupt(child.pid()) == Alive::gone || !consume(child.pid(), Block::yes)) return std::nullopt;
+      return processor.read(child.pid(), memory);
+    };
+    auto found = stopped_on();
+    if (!found) GTEST_SKIP() << "this kernel or C library has no rseq";
+    // At the first stop it may not have come back from the kernel since it was moved.
+    while (found && static_cast<size_t>(*found) != cpu) {
+      ASSERT_EQ(resume(child.pid()), Alive::yes);
+      found = stopped_on();
+    }
+    ASSERT_TRUE(found);
+    ASSERT_EQ(resume(child.pid()), Alive::yes);
+  }
 }
 
 }  // namespace

@@ -58,9 +58,11 @@ bool Engine::attach(pid_t pid) {
     return false;
   }
   process.image = std::move(image);
+  // What its threads do meanwhile is handled as it comes: its end too, and that is told like any other.
   let_forks_finish(process);
-  seize_borrowers(process);
-  arm_attached(process);
+  if (processes_.contains(pid)) seize_borrowers(process);
+  if (processes_.contains(pid)) arm_attached(process);
+  if (!processes_.contains(pid)) return true;
   if (options_.syscalls) begin_syscalls(process);
   remember(process.image->objects());
   process.attached = true;
@@ -157,24 +159,32 @@ void Engine::let_run(Task& task) {
   go_on(task, 0);
 }
 
-void Engine::arm_attached(Process& process) {
-  with_stopped(process.pid, [&](const NeedStopped& need_stopped) {
-    const event::TraceeId who = tasks_.contains(process.pid) ? tasks_.at(process.pid)->id
-                                                             : event::TraceeId{process.pid, process.pid, 0};
+// The process may end, or begin another program, whenever one of its threads is to be stopped.
+void Engine::arm_attached(const Process& attached) {
+  const pid_t pid = attached.pid;
+  const std::shared_ptr<Image> image = attached.image;
+  const auto process = [this, pid, &image]() -> Process* {
+    const auto found = processes_.find(pid);
+    return found != processes_.end() && found->second->image == image ? found->second.get() : nullptr;
+  };
+  with_stopped(pid, [&](const NeedStopped& need_stopped) {
+    const event::TraceeId who = tasks_.contains(pid) ? tasks_.at(pid)->id : event::TraceeId{pid, pid, 0};
     // Since it was read the program may have changed it. The first int3 is still to come.
     bool looked = false;
     const auto look_first = [&]() -> std::optional<pid_t> {
       const auto held = need_stopped();
-      if (held && !std::exchange(looked, true) && process.image->space().size() == 0)
-        process.trap = read_trap_disposition(process.pid);
+      if (!process()) return std::nullopt;
+      if (held && !std::exchange(looked, true) && image->space().size() == 0)
+        process()->trap = read_trap_disposition(pid);
       return held;
     };
-    process.image->sync(Image::Moment::attach, who, {look_first, [&] { return need_stopped.all(); }});
+    image->sync(Image::Moment::attach, who, {look_first, [&] { return need_stopped.all(); }});
     // The first that were asked for may have come too late, and one been there for the rest.
-    if (process.image->unfinished() && need_stopped()) process.image->finish_arming(need_stopped);
-    if (process.trap.kind != TrapDisposition::Kind::caught) return;
-    if (const auto held = need_stopped(); held && process.image->space().foothold().exists())
-      learn_trap_action(*held, process.trap, process.image->space());
+    if (process() && image->unfinished() && need_stopped() && process()) image->finish_arming(need_stopped);
+    if (!process() || process()->trap.kind != TrapDisposition::Kind::caught) return;
+    const auto held = need_stopped();
+    if (held && process() && image->space().foothold().exists())
+      learn_trap_action(*held, process()->trap, image->space());
   });
 }
 

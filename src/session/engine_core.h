@@ -96,7 +96,7 @@ class Engine {
   void attach_all();
   bool attach(pid_t pid);
   void repair_before(pid_t pid);
-  void arm_attached(Process& process);
+  void arm_attached(const Process& attached);
   std::optional<pid_t> hold_one(Process& process);
   bool hold(pid_t tid);
   // The next stop of one task, as tracee::stop_within; `first` stays awake for it a moment before. What the

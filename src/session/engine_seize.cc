@@ -43,7 +43,8 @@ int Engine::seize_all(Process& process) {
       found = true;
     }
   }
-  return tasks_.empty() ? ESRCH : 0;
+  const auto is_its = [&](const auto& task) { return task.second->process == &process; };
+  return std::any_of(tasks_.begin(), tasks_.end(), is_its) ? 0 : ESRCH;
 }
 
 // A fork that was under way when its thread was seized makes a child that nobody traces. It has copied the

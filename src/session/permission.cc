@@ -116,7 +116,11 @@ std::string why_not_attachable(pid_t pid, const Standing& standing) {
     return "its main thread has ended (pthread_exit), and by it its memory would be found";
   if (process.state == 'Z' || process.state == 'X')
     return "it is a zombie: it has ended, and its parent has not collected it";
-  if (process.kernel_thread) return "it is a kernel thread";
+  // kthreadd is the parent of all kernel threads (kernel/kthread.c).
+  constexpr pid_t kKthreadd = 2;
+  if (!process.has_memory && (pid == kKthreadd || process.parent == kKthreadd))
+    return "it is a kernel thread";
+  if (!process.has_memory) return "it has ended";
   if (standing.tracer != 0) return already_traced(standing);
   return {};
 }

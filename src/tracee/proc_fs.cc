@@ -116,14 +116,12 @@ const MapsEntry* find_mapping(const std::vector<MapsEntry>& maps, VirtAddr addre
 std::optional<StatusFields> parse_status(std::string_view text) {
   if (text.empty()) return std::nullopt;
   StatusFields status;
-  bool has_memory = false;
   for (std::string_view line : split(text, '\n')) {
     size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
-    has_memory |= line.starts_with("VmSize:");
+    status.has_memory |= line.starts_with("VmSize:");
     parse_status_line(line.substr(0, colon), line.substr(colon + 1), status);
   }
-  status.kernel_thread = !has_memory && status.state != 'Z' && status.state != 'X';
   return status;
 }
 

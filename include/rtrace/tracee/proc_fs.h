@@ -42,7 +42,7 @@ struct StatusFields {
   uid_t uid = 0, effective_uid = 0, saved_uid = 0;
   uint64_t permitted = 0, effective = 0;  // CapPrm CapEff
   int seccomp = 0;                        // 0 none, 1 strict, 2 filter
-  bool kernel_thread = false;             // no VmSize line, and not a zombie
+  bool has_memory = false;                // a VmSize line; neither a kernel thread nor who is ending has one
   uint64_t capabilities = 0;              // CapEff
   uint64_t pending = 0, shared_pending = 0, blocked = 0, ignored = 0,
            caught = 0;  // SigPnd ShdPnd SigBlk SigIgn SigCgt

@@ -23,6 +23,7 @@ Standing ordinary() {
   Standing standing;
   standing.process.emplace();
   standing.process->tgid = kPid;
+  standing.process->has_memory = true;
   standing.process->state = 'S';
   standing.process->uid = standing.process->effective_uid = standing.process->saved_uid = 1000;
   standing.us.uid = 1000;
@@ -52,7 +53,10 @@ TEST(Permission, WhatCanBeKnownBeforeTryingIsSaid) {
        [](Standing& s) { s.process->state = 'Z', s.leaderless = true; },
        {"main thread has ended"}},
       {"dead", [](Standing& s) { s.process->state = 'X'; }, {"zombie"}},
-      {"a kernel thread", [](Standing& s) { s.process->kernel_thread = true; }, {"kernel thread"}},
+      {"a kernel thread",
+       [](Standing& s) { s.process->has_memory = false, s.process->parent = 2; },
+       {"kernel thread"}},
+      {"whose memory has gone before it", [](Standing& s) { s.process->has_memory = false; }, {"has ended"}},
       {"ourselves", [](Standing& s) { s.ourselves = true; }, {"rtrace itself"}},
       {"another tracer",
        [](Standing& s) { s.tracer = 77, s.thread = kPid, s.tracer_name = "strace"; },

@@ -123,7 +123,7 @@ TEST(Status, EveryFieldThatIsNeededIsRead) {
   EXPECT_EQ(status->permitted, 0x3000u);
   EXPECT_EQ(status->effective, 0x2000u);
   EXPECT_EQ(status->seccomp, 2);
-  EXPECT_FALSE(status->kernel_thread);
+  EXPECT_TRUE(status->has_memory);
   EXPECT_EQ(status->pending, 0x200u);
   EXPECT_EQ(status->shared_pending, 0x400u);
   EXPECT_EQ(status->blocked, 0xfffffffe7ffbfeffu);
@@ -140,16 +140,11 @@ TEST(Stat, TellsTheProcessorWhateverTheNameHolds) {
   EXPECT_TRUE(last_processor(getpid(), gettid()));
 }
 
-TEST(Status, OnlyAProcessWithoutMemoryThatIsNotDeadIsAKernelThread) {
-  struct Row {
-    const char* text;
-    bool kernel_thread;
-  };
-  const Row rows[] = {{"Name:\tkworker\nState:\tI (idle)\n", true},
-                      {"Name:\tx\nState:\tZ (zombie)\n", false},
-                      {"Name:\tx\nState:\tX (dead)\n", false},
-                      {"Name:\tx\nState:\tR (running)\nVmSize:\t1 kB\n", false}};
-  for (const Row& row : rows) EXPECT_EQ(parse_status(row.text)->kernel_thread, row.kernel_thread) << row.text;
+TEST(Status, KernelThreadsAndTheDeadHaveNoMemory) {
+  EXPECT_FALSE(parse_status("Name:\tkworker\nState:\tI (idle)\nPPid:\t2\n")->has_memory);
+  EXPECT_EQ(parse_status("Name:\tkworker\nState:\tI (idle)\nPPid:\t2\n")->parent, 2);
+  EXPECT_FALSE(parse_status("Name:\tx\nState:\tX (dead)\n")->has_memory);
+  EXPECT_TRUE(parse_status("Name:\tx\nState:\tR (running)\nVmSize:\t1 kB\n")->has_memory);
 }
 
 TEST(Status, GarbageLeavesTheDefaultsAndNothingIsGone) {

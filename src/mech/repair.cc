@@ -308,6 +308,7 @@ Repaired Repair::run() {
   lower_semaphores();
   if (lends_memory()) {
     repaired_.left = "a child of it runs in its memory";
+    repaired_.passing = true;  // as a rule: until it has begun another program
     return repaired_;
   }
   {
@@ -347,7 +348,7 @@ Repaired Repair::run() {
 Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
                 std::chrono::milliseconds patience) {
   constexpr int kTimesAsLong = 6;
-  constexpr std::chrono::milliseconds kLongestPause(256);
+  constexpr std::chrono::milliseconds kLongestPause(64);
   std::chrono::milliseconds pause(2);
   const auto begin = std::chrono::steady_clock::now();
   Repair first(pid, known, files);

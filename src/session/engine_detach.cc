@@ -231,9 +231,10 @@ void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
       RTRACE_LOG(session, 1, "repair of {}: {}", pid, error.what());  // it has ended
       continue;
     }
-    if (!failure.empty())
-      reporter_.notice(
-          fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, failure));
+    if (failure.empty()) continue;
+    RTRACE_LOG(session, 1, "pages stay in {}: {}", pid, failure);
+    reporter_.notice(
+        fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, failure));
   }
 }
 

@@ -53,7 +53,10 @@ bool Engine::attach(pid_t pid) {
     return false;
   }
   if (image == nullptr) {
-    reporter_.say(fmt::format("cannot attach to {} ({}): {}", pid, process.name, no_image));
+    // What could not be read may have gone with the process.
+    const std::string gone = why_not_attachable(pid, standing_of(pid));
+    reporter_.say(
+        fmt::format("cannot attach to {} ({}): {}", pid, process.name, gone.empty() ? no_image : gone));
     detach({pid});
     return false;
   }

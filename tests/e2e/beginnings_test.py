@@ -31,7 +31,7 @@ PROGRAMS = {
 }
 # What the C library's beginnings are made of.
 BUSY = "malloc+free+calloc+realloc+memcpy+strlen+strcmp+getenv+sigaction+setlocale+fork+execve+read+write"
-GONE = re.compile(r"no such process|has ended|is gone|ended before|is a zombie|exited")
+GONE = re.compile(r"cannot attach to .*(no such process|has ended|is a zombie)")
 
 
 def environment():

@@ -348,13 +348,14 @@ Repaired Repair::run() {
 Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
                 std::chrono::milliseconds patience) {
   constexpr int kTimesAsLong = 6;
-  constexpr std::chrono::milliseconds kLongestPause(64);
+  constexpr std::chrono::milliseconds kLongestPause(64), kLongest(3000);
   std::chrono::milliseconds pause(2);
   const auto begin = std::chrono::steady_clock::now();
   Repair first(pid, known, files);
   Repaired all = first.run();
   while (!all.left.empty() && !tracee::forbids_calls(pid) &&
-         std::chrono::steady_clock::now() - begin < patience * (all.passing ? kTimesAsLong : 1)) {
+         std::chrono::steady_clock::now() - begin <
+             (all.passing ? std::max(patience, std::min(patience * kTimesAsLong, kLongest)) : patience)) {
     std::this_thread::sleep_for(std::exchange(pause, std::min(2 * pause, kLongestPause)));
     const Repaired more = Repair(pid, first.bytes(), false).run();
     all = {all.places + more.places,

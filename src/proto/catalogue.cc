@@ -32,7 +32,7 @@ std::string read_whole(const std::string& path) {
   if (!fd) throw Error::from_errno(errno, "cannot read prototypes from {}", path);
   struct stat status {};
   const bool known = fstat(fd.get(), &status) == 0 && status.st_size > 0;
-  constexpr size_t kMore = 4096;  // of a file that does not tell its size, or grows
+  constexpr size_t kMore = 4096;  // of a file that does not tell its size
   std::string text(known ? std::min(static_cast<size_t>(status.st_size), kMaxFile) : kMore, '\0');
   size_t filled = 0;
   ssize_t got = 0;
@@ -260,6 +260,7 @@ Catalogue::~Catalogue() = default;
 
 void Catalogue::add(const std::string& path, Diagnostics& diagnostics) {
   std::error_code error;
+  impl_->imports.clear();  // it may have what was not there before
   if (!fs::is_directory(path, error)) {
     read_whole(path);
     impl_->explicit_sources.push_back({path, false, true});

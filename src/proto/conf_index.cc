@@ -144,8 +144,8 @@ void for_lines_with(std::string_view text, std::string_view word, Use use) {
 
 // Whether it is worth taking the line apart: most lines with a type's name only use it.
 bool may_be(Kind kind, std::string_view line) {
-  return kind != Kind::type ||
-         line.substr(std::min(line.find_first_not_of(" \t"), line.size())).starts_with("typedef");
+  const auto* begin = std::find_if_not(line.begin(), line.end(), is_blank);
+  return kind != Kind::type || std::string_view(begin, line.end()).starts_with("typedef");
 }
 
 }  // namespace

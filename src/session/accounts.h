@@ -16,9 +16,9 @@ struct Account {
   gid_t gid = 0;
 };
 
-// By name, or by number in decimal. Runs getent(1) and waits for it.
+// By name, or by number in decimal. Runs getent(1) and waits for it; throws Error where that fails.
 std::optional<Account> find_account(const std::string& name_or_uid);
-// All groups of a user, his own among them, by id(1); nullopt where it cannot tell.
-std::optional<std::vector<gid_t>> groups_of(const std::string& name);
+// All groups of a user, his own among them. Runs id(1); throws Error where that cannot tell.
+std::vector<gid_t> groups_of(const std::string& name);
 
 }  // namespace rtrace::session

@@ -36,14 +36,8 @@ bool Engine::attach(pid_t pid) {
   }
   if (processes_.contains(pid)) return true;
   repair_before(pid);
-  std::shared_ptr<Image> image;
   std::string no_image;
-  try {
-    image = std::make_shared<Image>(pid, services_);
-    image->read_ahead();
-  } catch (const Error& error) {
-    no_image = error.what();
-  }
+  std::shared_ptr<Image> image = read_image(pid, no_image);
   Process& process = add_process(pid);
   process.trap = read_trap_disposition(pid);
   if (const int error_number = seize_all(process)) {
@@ -52,6 +46,8 @@ bool Engine::attach(pid_t pid) {
     detach({pid});
     return false;
   }
+  // Since its image was read it may have begun another program.
+  if (image != nullptr && !image->is_current()) image = read_image(pid, no_image);
   if (image == nullptr) {
     // What could not be read may have gone with the process.
     const std::string gone = why_not_attachable(pid, standing_of(pid));
@@ -62,15 +58,27 @@ bool Engine::attach(pid_t pid) {
   }
   process.image = std::move(image);
   // What its threads do meanwhile is handled as it comes: its end too, and that is told like any other.
+  const auto lives = [&] { return processes_.contains(pid) && process.image != nullptr; };
   let_forks_finish(process);
-  if (processes_.contains(pid)) seize_borrowers(process);
-  if (processes_.contains(pid)) arm_attached(process);
-  if (!processes_.contains(pid)) return true;
+  if (lives()) seize_borrowers(process);
+  if (lives()) arm_attached(process);
+  if (!lives()) return true;
   if (options_.syscalls) begin_syscalls(process);
   remember(process.image->objects());
   process.attached = true;
   announce(process);
   return true;
+}
+
+std::shared_ptr<Image> Engine::read_image(pid_t pid, std::string& failure) {
+  try {
+    auto image = std::make_shared<Image>(pid, services_);
+    image->read_ahead();
+    return image;
+  } catch (const Error& error) {
+    failure = error.what();
+    return nullptr;
+  }
 }
 
 // A tracer of ours may have died in it: its sites would be in our way, and its handler would be taken for the
@@ -181,7 +189,11 @@ void Engine::arm_attached(const Process& attached) {
         process()->trap = read_trap_disposition(pid);
       return held;
     };
-    image->sync(Image::Moment::attach, who, {look_first, [&] { return need_stopped.all(); }});
+    const auto all = [&]() -> std::optional<std::vector<pid_t>> {
+      auto stopped = need_stopped.all();
+      return process() ? std::move(stopped) : std::nullopt;
+    };
+    image->sync(Image::Moment::attach, who, {look_first, all});
     // The first that were asked for may have come too late, and one been there for the rest.
     if (process() && image->unfinished() && need_stopped() && process()) image->finish_arming(need_stopped);
     if (!process() || process()->trap.kind != TrapDisposition::Kind::caught) return;

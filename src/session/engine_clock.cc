@@ -42,6 +42,7 @@ void Engine::clock_stop(Task& task) {
 void Engine::settle_clock(Task& task, Asked asked) {
   const auto passed = std::exchange(task.account.unsettled, std::nullopt);
   if (!passed) return;
+  using Tracer = event::StopCosts::Tracer;
   std::optional<event::StopCosts::Account> account;
   task.account.late = false;
   if (asked == Asked::registers && times_calls_) {
@@ -50,7 +51,7 @@ void Engine::settle_clock(Task& task, Asked asked) {
   } else {
     task.account.at_last_stop.reset();
   }
-  task.clock.ran(stop_costs_.own(*passed, account, where_we_were(task)));
+  task.clock.ran(stop_costs_.own(*passed, account, account ? where_we_were(task) : Tracer::on_its_processor));
 }
 
 // When the present stop came. Of one that came as soon as is usual it is not asked.

@@ -97,6 +97,8 @@ class Engine {
   bool attach(pid_t pid);
   void repair_before(pid_t pid);
   void arm_attached(const Process& attached);
+  // nullptr, and why, where it cannot be read.
+  std::shared_ptr<Image> read_image(pid_t pid, std::string& failure);
   std::optional<pid_t> hold_one(Process& process);
   bool hold(pid_t tid);
   // The next stop of one task, as tracee::stop_within; `first` stays awake for it a moment before. What the

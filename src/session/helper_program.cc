@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 #include <thread>
 
 #include "rtrace/base/unique_fd.h"
@@ -20,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr size_t kMaxAnswer = 4096;
+constexpr size_t kMaxAnswer = 1 << 20;
 
 // Nobody else may wait for it: the engine takes every child's end for a tracee's, but never while it is in
 // here.
@@ -46,7 +47,12 @@ class Helper {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    error_ = posix_spawnp(&pid_, argv[0], &actions, &attributes, argv.data(), environ);
+    // What is meant for the traced program's dynamic linker is none of its.
+    std::vector<char*> kept;
+    for (char** at = environ; *at != nullptr; ++at)
+      if (!std::string_view(*at).starts_with("LD_")) kept.push_back(*at);
+    kept.push_back(nullptr);
+    error_ = posix_spawnp(&pid_, argv[0], &actions, &attributes, argv.data(), kept.data());
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
   }
@@ -97,6 +103,12 @@ std::optional<std::string> read_until(int fd, Clock::time_point deadline) {
 }
 
 }  // namespace
+
+std::string system_program(const std::string& name) {
+  for (const char* folder : {"/usr/bin/", "/bin/"})
+    if (access((folder + name).c_str(), X_OK) == 0) return folder + name;
+  return name;
+}
 
 ProgramAnswer run_program(const std::vector<std::string>& words, milliseconds limit) {
   const auto deadline = Clock::now() + limit;

@@ -158,6 +158,12 @@ void Image::read_ahead() {
   for (const auto& point : plan.points) services_.registry.read_ahead(point, objects_, services_.objects);
 }
 
+// /proc/PID/mem leads to the memory that there was when it was opened, for as long as anybody uses that.
+bool Image::is_current() const {
+  std::byte first[1];
+  return space_->memory().read_forced(objects_[0].range().begin, first) == sizeof first;
+}
+
 // DT_DEBUG, else the name that glibc and musl give it.
 void Image::find_rendezvous() {
   if (auto dynamic = objects_[0].file->dynamic())

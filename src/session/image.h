@@ -100,6 +100,8 @@ class Image {
   // Reads the link map and the symbols of what is in it, so that the work under a stop is short. The process
   // runs.
   void read_ahead();
+  // False where the process has begun another program since, or has ended.
+  bool is_current() const;
   // At exec: a site on the dynamic linker's hook, for its link map does not exist yet. A static program is
   // armed at once.
   void begin(event::TraceeId who, const NeedStopped& need_stopped);

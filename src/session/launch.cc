@@ -22,23 +22,38 @@ struct Identity {
   std::vector<gid_t> groups{};  // beside it
 };
 
-Identity find_identity(const std::string& user) {
-  const auto of_account = [](const Account& account) {
-    auto groups = groups_of(account.name);
-    if (!groups) throw Error::make("-u {}: cannot tell the user's groups", account.name);
-    return Identity{account.uid, account.gid, std::move(*groups)};
-  };
-  if (const auto account = find_account(user)) return of_account(*account);
-  const size_t colon = user.find(':');
-  auto uid = parse_number(user.substr(0, colon));
-  if (!uid) throw Error::make("-u {}: no such user", user);
-  Identity identity{static_cast<uid_t>(*uid), static_cast<gid_t>(*uid)};
-  if (const auto account = find_account(std::to_string(*uid))) identity = of_account(*account);
-  if (colon == std::string::npos) return identity;
-  auto gid = parse_number(user.substr(colon + 1));
-  if (!gid) throw Error::make("-u {}: '{}' is no group id", user, user.substr(colon + 1));
-  identity.gid = static_cast<gid_t>(*gid);
+Identity identity_of(const Account& account) {
+  return {account.uid, account.gid, groups_of(account.name)};
+}
+
+// UID:GID, which need not have a name. The user's other groups stay, where he has some and they can be told.
+Identity identity_of(uid_t uid, gid_t gid) {
+  Identity identity{uid, gid};
+  try {
+    if (const auto account = find_account(std::to_string(uid))) {
+      identity.groups = groups_of(account->name);
+      std::erase(identity.groups, account->gid);
+      identity.groups.push_back(gid);
+    }
+  } catch (const Error&) {
+    identity.groups.clear();
+  }
   return identity;
+}
+
+Identity find_identity(const std::string& user) {
+  constexpr uint64_t kNone = ~uint32_t{0};
+  const size_t colon = user.find(':');
+  const auto uid = parse_number(user.substr(0, colon));
+  if (colon != std::string::npos && uid && *uid < kNone) {
+    const auto gid = parse_number(user.substr(colon + 1));
+    if (!gid || *gid >= kNone) throw Error::make("-u {}: '{}' is no group id", user, user.substr(colon + 1));
+    return identity_of(static_cast<uid_t>(*uid), static_cast<gid_t>(*gid));
+  }
+  if (const auto account = find_account(user)) return identity_of(*account);
+  if (!uid || *uid >= kNone) throw Error::make("-u {}: no such user", user);
+  if (const auto account = find_account(std::to_string(*uid))) return identity_of(*account);
+  return {static_cast<uid_t>(*uid), static_cast<gid_t>(*uid)};
 }
 
 // As execvp(3) would find it, but before anything is forked, so that a mistyped name is one plain message.

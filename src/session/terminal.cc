@@ -42,7 +42,7 @@ bool color_wanted(ColorChoice choice, const std::string& output) {
 
 // A static program has no part in the locales that the machine's C library is set up with.
 bool locale_is_utf8() {
-  const ProgramAnswer answer = run_program({"locale", "charmap"}, std::chrono::seconds(10));
+  const ProgramAnswer answer = run_program({system_program("locale"), "charmap"}, std::chrono::seconds(10));
   return answer.error == 0 && answer.status == 0 && answer.text == "UTF-8\n";
 }
 

@@ -41,11 +41,12 @@ std::optional<RunTimes> RunTimesFile::read(pid_t pid, pid_t tid) {
 }
 
 std::optional<int> RseqProcessor::read(pid_t tid, const ProcessMemory& memory) {
+  if (refused_) return std::nullopt;
   if (!at_) {
     __ptrace_rseq_configuration area{};
-    if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof area, &area) != sizeof area ||
-        area.rseq_abi_pointer == 0)
-      return std::nullopt;
+    refused_ = ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof area, &area) != sizeof area;
+    // It may still come: the C library registers it at the thread's start.
+    if (refused_ || area.rseq_abi_pointer == 0) return std::nullopt;
     at_ = {area.rseq_abi_pointer + offsetof(rseq, cpu_id)};
   }
   int32_t cpu = -1;  // negative: not registered after all (RSEQ_CPU_ID_UNINITIALIZED)

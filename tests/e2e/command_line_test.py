@@ -117,16 +117,17 @@ class Output(unittest.TestCase):
 class User(unittest.TestCase):
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
     def test_u_runs_the_command_with_that_user_s_ids_and_groups(self):
-        for who, ids in (("nobody", "65534 65534"), ("1234:5678", "1234 5678")):
+        for who, ids in (("nobody", "65534 65534 65534"), ("1234:5678", "1234 5678 5678"), ("0:5678", "0 5678 5678")):
             result = harness.run(["-x", "no_such_function", "-u", who, "--", "/bin/sh", "-c",
-                                  'echo "$(id -u) $(id -g)"'])
+                                  'echo "$(id -u) $(id -g) $(id -G)"'])
             self.assertEqual(result.status, 0, result)
             self.assertEqual(result.stdout.strip(), ids)
 
     def test_a_user_who_does_not_exist_is_an_error(self):
-        result = harness.run(["-u", "no-such-user-here", *program("add", "1")], separate=False)
-        self.assertEqual(result.status, 1, result)
-        self.assertIn("no-such-user-here", result.stderr)
+        for who in ("no-such-user-here", "+0", " 0", "4294967296", "4294967295", "--help", "0:x", "root:0"):
+            result = harness.run(["-u", who, *program("add", "1")], separate=False)
+            self.assertEqual(result.status, 1, result)
+            self.assertIn("-u " + who, result.stderr)
 
 
 class NothingMatched(unittest.TestCase):

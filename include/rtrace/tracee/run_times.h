@@ -44,6 +44,7 @@ class RseqProcessor {
 
  private:
   VirtAddr at_{};
+  bool refused_ = false;
 };
 
 }  // namespace rtrace::tracee

@@ -19,7 +19,7 @@ namespace rtrace::session {
 namespace {
 
 constexpr uint64_t kLongestLook = 2'000'000;  // ns, for each place where the tracer may be
-constexpr uint64_t kPatience = 20'000'000;    // ns, for the fewest where others use the processors
+constexpr uint64_t kLongestTry = 20'000'000;  // ns, for the fewest where others use the processors
 constexpr size_t kMost = 400, kFewest = 16;
 constexpr size_t kWarm = 8;           // the first ones meet cold caches
 constexpr unsigned kStartWait = 200;  // ms, for the child's first stop
@@ -107,7 +107,7 @@ Costs measure(pid_t child, Wait wait) {
     if (!answer.event && !answer.no_children) continue;  // a signal of ours
     if (!answer.event || answer.event->tid != child || answer.event->status.is_end()) break;
     costs.passed.push_back(seen - resumed);
-    if ((seen > end && costs.enough()) || seen > end + kPatience) break;
+    if ((seen > end && costs.enough()) || seen > end + kLongestTry) break;
   }
   return costs;
 }

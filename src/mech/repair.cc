@@ -63,6 +63,7 @@ class Repair {
   bool in_blob(VirtAddr pc) const;
   bool foreign(VirtAddr pc) const;
   bool walk_out(HaltedProcess& halted, pid_t tid);
+  bool walk_all_out(HaltedProcess& halted);
   bool waits_elsewhere(pid_t tid) const;
   Step next_step(const arch::Regs& regs) const;
   void give_masks_back() const;
@@ -297,6 +298,21 @@ void Repair::take_out(HaltedProcess& halted) {
   forget_pages(memory_, remains_);
 }
 
+// Whether all of its threads are outside what is ours, and nothing is to come that would lead them back.
+bool Repair::walk_all_out(HaltedProcess& halted) {
+  bool out = true;
+  give_masks_back();
+  for (pid_t tid : halted.stopped()) out &= walk_out(halted, tid);
+  give_masks_back();
+  out &= halted.all_stopped();
+  // A SIGTRAP that is blocked now, in the handler, comes later: it must find the handler.
+  for (pid_t tid : halted.stopped()) {
+    const auto task = tracee::read_status(tid);
+    out &= task && ((task->pending | task->shared_pending) & tracee::signal_bit(SIGTRAP)) == 0;
+  }
+  return out;
+}
+
 Repaired Repair::run() {
   if (remains_.empty()) return {};
   // A child that runs in its parent's memory is the parent's to put right: what would be unmapped is not its.
@@ -313,16 +329,7 @@ Repaired Repair::run() {
   }
   {
     HaltedProcess halted(memory_, sites_);
-    bool out = true;
-    give_masks_back();
-    for (pid_t tid : halted.stopped()) out &= walk_out(halted, tid);
-    give_masks_back();
-    out &= halted.all_stopped();
-    // A SIGTRAP that is blocked now, in the handler, comes later: it must find the handler.
-    for (pid_t tid : halted.stopped()) {
-      const auto task = tracee::read_status(tid);
-      out &= task && ((task->pending | task->shared_pending) & tracee::signal_bit(SIGTRAP)) == 0;
-    }
+    const bool out = walk_all_out(halted);
     const Stand threads = halted.all_stopped() ? Stand::stopped : Stand::running;
     repaired_.places += put_back(out ? Stand::outside : threads);
     if (out)

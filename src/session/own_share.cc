@@ -79,11 +79,12 @@ struct Costs {
 
 enum class Wait { asleep, awake };
 
-tracee::PeekAnswer next_stop(Wait wait) {
+// No event where it did not come by then: one who stays awake hears of no signal.
+tracee::PeekAnswer next_stop(Wait wait, uint64_t until) {
   tracee::PeekAnswer answer;
   do {
     answer = tracee::peek_any(wait == Wait::asleep ? tracee::Block::yes : tracee::Block::no);
-  } while (wait == Wait::awake && !answer.event && !answer.no_children);
+  } while (wait == Wait::awake && !answer.event && !answer.no_children && monotonic_now() < until);
   return answer;
 }
 
@@ -102,7 +103,7 @@ Costs measure(pid_t child, Wait wait) {
     before = now;
     resumed = monotonic_now();
     if (tracee::resume(child) == tracee::Alive::gone) break;
-    const auto answer = next_stop(wait);
+    const auto answer = next_stop(wait, end + kLongestTry);
     const uint64_t seen = monotonic_now();
     if (!answer.event && !answer.no_children) continue;  // a signal of ours
     if (!answer.event || answer.event->tid != child || answer.event->status.is_end()) break;

@@ -1,11 +1,10 @@
 #include "rtrace/session/cpu_follower.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include "rtrace/tracee/proc_fs.h"
+#include "tracee/child.h"
 
 namespace rtrace::session {
 namespace {
@@ -64,32 +63,25 @@ cpu_set_t affinity() {
 TEST(CpuFollower, StaysByAThreadUntilItIsToRunFree) {
   const cpu_set_t all = affinity();
   if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "there is one processor";
-  // A thread that stays where it is: the test's own, once it may not be moved.
-  cpu_set_t one;
-  CPU_ZERO(&one);
   const int here = sched_getcpu();
-  CPU_SET(static_cast<size_t>(here), &one);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const tests::Child child([here]() -> int {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(here), &one);
     sched_setaffinity(0, sizeof one, &one);
     for (;;) pause();
-  }
-  ASSERT_EQ(sched_setaffinity(child, sizeof one, &one), 0);
+  });
+  while (tracee::last_processor(child.pid(), child.pid()) != here) sched_yield();
   CpuFollower follower(Options::Cpu::follow);
   uint64_t now = 1000 * kMs;
-  for (unsigned i = 0; i < 100 && CPU_COUNT(std::array{affinity()}.data()) > 1; ++i) {
-    follower.hit(child, child, now += 10 * kMs, false);
-    usleep(1000);
-  }
+  for (unsigned i = 0; i < CpuChoice::kAgree; ++i)
+    follower.hit(child.pid(), child.pid(), now += 10 * kMs, false);
   const cpu_set_t followed = affinity();
   EXPECT_EQ(CPU_COUNT(&followed), 1);
   EXPECT_TRUE(CPU_ISSET(static_cast<size_t>(here), &followed));
   follower.run_free(now);
   const cpu_set_t after = affinity();
   EXPECT_TRUE(CPU_EQUAL(&after, &all));
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
 }
 
 }  // namespace

@@ -17,13 +17,19 @@ constexpr unsigned kChannelShift = 30;
 constexpr FrameHeader kLengthMask = (FrameHeader{1} << kChannelShift) - 1;
 constexpr size_t kBatch = 128 << 10;
 constexpr size_t kResumeRoom = 1 << 20;
-// Of an empty ring, before it begins anew: pages behind are only touched while the reader lags.
+// Pages behind these are only touched while the reader lags. A gap leaves less room until the reader has
+// passed it, and where nobody waits for room there must be enough for that time.
 constexpr uint64_t kKept = 128 << 10;
+constexpr uint64_t kKeptToDrop = 16 << 20;
+// Half a millisecond of the fastest trace, and what one drain writes while the next is made.
+constexpr uint64_t kEaseFrom = 256 << 10;
 // After a wake-up the reader waits this long for more, so that a busy trace costs it few system calls and the
 // engine no more than a wake-up each time.
 constexpr timespec kGather{0, 5'000'000};
 constexpr timespec kRetry{0, 1'000'000};
 constexpr int kBlockedRetries = 1000;  // retries without progress: a second
+constexpr timespec kEase{0, 200'000};
+constexpr int kMostEased = 5000;  // without progress: a second
 
 void copy_out(const OutputRing& ring, uint64_t position, void* out, size_t size) {
   const size_t at = ring.place_of(position);
@@ -53,15 +59,55 @@ void RingWriter::copy_in(uint64_t position, const void* data, size_t size) {
 }
 
 // The reader looks at the origin only behind a head that it has not seen yet, and there is none.
-void RingWriter::begin_anew(uint64_t head) {
-  if (head - ring_.origin.load(std::memory_order_relaxed) >= kKept)
-    ring_.origin.store(head, std::memory_order_relaxed);
+void RingWriter::begin_anew(uint64_t head, uint64_t tail) {
+  if (head == tail && ring_.place_of(head) >= kKept) ring_.origin.store(head, std::memory_order_relaxed);
+}
+
+// A reader that keeps up is hardly ever met with nothing left to read: it is led back by a gap. Where half of
+// what was used is free again, the other half is left for it to catch up in. Gives the new head.
+uint64_t RingWriter::begin_at_front(uint64_t head, uint64_t tail) {
+  const uint64_t place = ring_.place_of(head);
+  const uint64_t rest = OutputRing::kCapacity - place;
+  if (place < (on_full_ == OnFull::drop ? kKeptToDrop : kKept) || head - tail > place / 2 ||
+      rest < sizeof(FrameHeader))
+    return head;
+  const auto header = static_cast<FrameHeader>(rest - sizeof(FrameHeader)) | static_cast<FrameHeader>(kGap)
+                                                                                 << kChannelShift;
+  copy_in(head, &header, sizeof header);
+  gap_at_ = head;
+  gap_ = rest;
+  ring_.head.store(head + rest, std::memory_order_release);
+  return head + rest;
+}
+
+// Bytes that are still to be read.
+uint64_t RingWriter::backlog() const {
+  const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
+  const uint64_t used = ring_.head.load(std::memory_order_relaxed) - tail;
+  return tail <= gap_at_ ? used - std::min(used, gap_) : used;
+}
+
+bool RingWriter::should_ease() {
+  if (on_full_ == OnFull::drop || reader_gone() || ring_.leaving.load() != 0 || backlog() < kEaseFrom)
+    return false;
+  const uint64_t tail = ring_.tail.load(std::memory_order_relaxed);
+  eased_ = tail == eased_at_ ? eased_ + 1 : 0;
+  eased_at_ = tail;
+  if (eased_ > kMostEased) {
+    --eased_;
+    return false;
+  }
+  nanosleep(&kEase, nullptr);
+  return true;
+}
+
+void RingWriter::call_reader() const {
+  const uint64_t one = 1;
+  (void)!::write(event_fd_, &one, sizeof one);
 }
 
 void RingWriter::wake_reader() {
-  if (ring_.reader_waits.load() == 0 || ring_.reader_waits.exchange(0) == 0) return;
-  const uint64_t one = 1;
-  (void)!::write(event_fd_, &one, sizeof one);
+  if (ring_.reader_waits.load() != 0 && ring_.reader_waits.exchange(0) != 0) call_reader();
 }
 
 bool RingWriter::wait_for_room(uint64_t size) {
@@ -89,9 +135,10 @@ void RingWriter::put(Channel channel, std::string_view bytes) {
     return;
   }
   const uint64_t size = sizeof(FrameHeader) + bytes.size();
-  const uint64_t head = ring_.head.load(std::memory_order_relaxed);
+  uint64_t head = ring_.head.load(std::memory_order_relaxed);
   const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
-  if (head == tail) begin_anew(head);
+  begin_anew(head, tail);
+  head = begin_at_front(head, tail);
   const bool room = head + size - tail <= OutputRing::kCapacity;
   const bool output = channel == Channel::output;
   if ((output && losing_) || (!room && !wait_for_room(size))) {
@@ -106,6 +153,10 @@ void RingWriter::put(Channel channel, std::string_view bytes) {
   if (output) in_line_ = bytes.back() != '\n';
   ring_.head.store(head + size);  // seq_cst: ordered before the look at reader_waits
   wake_reader();
+  uncalled_ += size;
+  if (uncalled_ < kBatch) return;
+  uncalled_ = 0;
+  call_reader();  // it may be gathering
 }
 
 bool RingWriter::may_resume() const {
@@ -150,6 +201,10 @@ bool RingReader::drain() {
       copy_out(ring_, position, &header, sizeof header);
       const auto of_frame = static_cast<Channel>(header >> kChannelShift);
       const size_t size = header & kLengthMask;
+      if (of_frame == kGap) {
+        position += sizeof header + size;
+        continue;
+      }
       if (!batch_.empty() && (of_frame != channel || batch_.size() + size > kBatch)) break;
       channel = of_frame;
       const size_t old = batch_.size();
@@ -157,8 +212,8 @@ bool RingReader::drain() {
       copy_out(ring_, position + sizeof header, batch_.data() + old, size);
       position += sizeof header + size;
     }
-    const bool gone = ring_.reader_gone.load() != 0;
-    if (!(gone && channel == Channel::output) && !write_(channel, batch_)) ring_.reader_gone.store(1);
+    const bool unheard = batch_.empty() || (channel == Channel::output && ring_.reader_gone.load() != 0);
+    if (!unheard && !write_(channel, batch_)) ring_.reader_gone.store(1);
     ring_.tail.store(position, std::memory_order_release);
   }
   return true;

@@ -38,6 +38,7 @@ class Reporter {
 
   // Nobody reads the output any more: the trace should end.
   bool reader_gone() const { return writer_.reader_gone(); }
+  bool should_ease() { return writer_.should_ease(); }
   // Something else is about to be printed where the trace goes.
   void finish();
   // Nothing is traced any more: whatever the reader's pace, it gets what is left. A loss that no line could

@@ -16,13 +16,15 @@ namespace rtrace::session {
 // The trace; rtrace's own words, always to stderr; the byte for --ready-fd, behind all that was said before
 // it.
 enum class Channel : uint8_t { output, notice, ready };
+// Bytes of the ring that hold nothing: the stream goes on at its beginning.
+constexpr Channel kGap{3};
 
 struct OutputRing {
   static constexpr uint64_t kCapacity = uint64_t{64} << 20;
   std::atomic<uint64_t> head;  // bytes ever written
   std::atomic<uint64_t> tail;  // bytes ever taken
-  // The byte of the stream that lies at the beginning of `bytes`: moved up only while the ring is empty, so
-  // that a trace that is read in time stays in a few pages.
+  // The byte of the stream that lies at the beginning of `bytes`: moved up only while the ring is empty. That
+  // and gaps keep a trace that is read in time in a few pages.
   std::atomic<uint64_t> origin;
   std::atomic<uint32_t> reader_waits;  // the reader sleeps until it is woken through the event fd
   std::atomic<uint32_t> leaving;       // the user asked to end: nobody waits for room any more
@@ -51,6 +53,10 @@ class RingWriter : public sink::Output {
   void notice(std::string_view line) { put(Channel::notice, line); }
   void ready() { put(Channel::ready, "\n"); }
   bool reader_gone() const { return ring_.reader_gone.load(std::memory_order_relaxed) != 0; }
+  // For those who can make the writing wait without anybody's standing still: whether the reader is so far
+  // behind that it should be let catch up. False where output is to be dropped rather than waited for, and
+  // once the reader has not moved for a second. May sleep for a moment.
+  bool should_ease();
   // Once output has been dropped, all that follows is too, until the reader has made room and its place is
   // left by resume(): what is printed stays whole lines.
   bool may_resume() const;
@@ -67,7 +73,10 @@ class RingWriter : public sink::Output {
   bool wait_for_room(uint64_t size);
   void copy_in(uint64_t position, const void* data, size_t size);
   void wake_reader();
-  void begin_anew(uint64_t head);
+  void call_reader() const;
+  void begin_anew(uint64_t head, uint64_t tail);
+  uint64_t begin_at_front(uint64_t head, uint64_t tail);
+  uint64_t backlog() const;
 
   OutputRing& ring_;
   int event_fd_;
@@ -77,6 +86,10 @@ class RingWriter : public sink::Output {
   bool in_line_ = false;  // the output ends in the middle of a line
   // Where the tail stood when patience was lost: only a reader that has moved it is waited for again.
   uint64_t stalled_at_ = ~uint64_t{0};
+  uint64_t uncalled_ = 0;          // bytes since the reader was called last
+  uint64_t gap_at_ = 0, gap_ = 0;  // the last gap: its position, its size
+  uint64_t eased_at_ = ~uint64_t{0};
+  int eased_ = 0;  // times in a row, with the tail at `eased_at_`
 };
 
 // The front end's end, run by one thread.
@@ -92,9 +105,10 @@ class RingReader {
   void stop();
   // All that was written before stop() has been served.
   bool finished() const { return finished_; }
+  // Writes what is there at this moment; false where that is nothing.
+  bool drain();
 
  private:
-  bool drain();
   void wait();
 
   OutputRing& ring_;

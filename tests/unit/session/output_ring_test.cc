@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include <chrono>
+#include <functional>
 #include <thread>
 #include <utility>
 
@@ -80,6 +81,49 @@ TEST_F(OutputRingTest, ATraceThatIsReadInTimeStaysInAFewPages) {
   EXPECT_EQ(bytes, 300 * frame.size());
   const std::string_view rest(ring().bytes + 4 * kMiB, OutputRing::kCapacity - 4 * kMiB);
   EXPECT_EQ(rest.find_first_not_of('\0'), std::string_view::npos);
+}
+
+// The reader takes what there was before the last frames, as one does that runs beside the writer.
+TEST_F(OutputRingTest, AReaderThatIsAlwaysALittleBehindKeepsTheRingInAFewPagesToo) {
+  RingWriter writer(ring(), event.get(), OnFull::block);
+  size_t received = 0, sent = 0, wrong = 0;
+  std::function<void()> while_reading = [] {};
+  RingReader reader(ring(), event.get(), [&](Channel, std::string_view batch) {
+    for (char byte : batch) wrong += byte != static_cast<char>('a' + received++ % 23);
+    std::exchange(while_reading, [] {})();
+    return true;
+  });
+  const auto write_some = [&] {
+    for (int frame = 0; frame < 10; ++frame) {
+      std::string bytes;
+      for (int i = 0; i < 3000; ++i) bytes += static_cast<char>('a' + sent++ % 23);
+      writer.write(bytes);
+    }
+  };
+  write_some();
+  for (int i = 0; i < 500; ++i) {
+    while_reading = write_some;
+    ASSERT_TRUE(reader.drain());
+  }
+  EXPECT_EQ(wrong, 0u);
+  const std::string_view rest(ring().bytes + kMiB / 2, OutputRing::kCapacity - kMiB / 2);
+  EXPECT_EQ(rest.find_first_not_of('\0'), std::string_view::npos);
+}
+
+TEST_F(OutputRingTest, AWriterThatCanWaitIsAskedToWhileTheReaderIsBehindAndMoves) {
+  RingWriter writer(ring(), event.get(), OnFull::block_a_while), dropping(ring(), event.get(), OnFull::drop);
+  EXPECT_FALSE(writer.should_ease());
+  writer.write(std::string(kMiB, 'x'));
+  EXPECT_FALSE(dropping.should_ease());
+  EXPECT_TRUE(writer.should_ease());
+  int eased = 1;
+  while (writer.should_ease()) ++eased;
+  EXPECT_GT(eased, 1000) << "a reader that does not move for a second is not waited for";
+  RingReader reader(ring(), event.get(), keeping());
+  serve(reader);
+  EXPECT_FALSE(writer.should_ease());
+  writer.write(std::string(kMiB, 'x'));
+  EXPECT_TRUE(writer.should_ease());
 }
 
 TEST_F(OutputRingTest, FramesOfOneChannelInARowGoOutTogether) {

@@ -186,7 +186,11 @@ std::optional<Encoding> parse_encoding(std::span<const std::byte> bytes) {
 
 std::optional<size_t> length_by_map(const Encoding& encoding, std::span<const std::byte> bytes) {
   std::optional<size_t> immediate = immediate_by_map(encoding);
-  if (!immediate) return std::nullopt;
+  return immediate ? length_with(encoding, bytes, *immediate) : std::nullopt;
+}
+
+std::optional<size_t> length_with(const Encoding& encoding, std::span<const std::byte> bytes,
+                                  size_t immediate) {
   size_t length = encoding.opcode_at + 1;
   if (encoding.modrm_at) {
     length = *encoding.modrm_at + 1;
@@ -197,7 +201,7 @@ std::optional<size_t> length_by_map(const Encoding& encoding, std::span<const st
     }
     length += displacement_size(encoding, sib);
   }
-  length += *immediate;
+  length += immediate;
   return length <= bytes.size() ? std::optional(length) : std::nullopt;
 }
 

@@ -45,5 +45,11 @@ std::optional<Encoding> parse_encoding(std::span<const std::byte> bytes);
 // the parts of 0f where new instructions appear. Serves where Capstone does not know an instruction that the
 // processor does. nullopt elsewhere.
 std::optional<size_t> length_by_map(const Encoding& encoding, std::span<const std::byte> bytes);
+// With an immediate of so many bytes; nullopt where it does not fit into `bytes`.
+std::optional<size_t> length_with(const Encoding& encoding, std::span<const std::byte> bytes,
+                                  size_t immediate);
+// The length of an instruction of the kinds that most code is made of, valid ones only; nullopt says nothing.
+// Capstone would say the same, but to set it up takes longer than all that a start-up has to decode.
+std::optional<size_t> usual_length(const Encoding& encoding, std::span<const std::byte> bytes);
 
 }  // namespace rtrace::arch

@@ -140,21 +140,6 @@ Insn::Kind kind_of(const Encoding& encoding) {
   }
 }
 
-// The lengths of what most functions begin with, without asking Capstone.
-std::optional<size_t> usual_length(const Encoding& encoding) {
-  if (encoding.form != Encoding::Form::legacy || encoding.map != 0 || encoding.lock) return std::nullopt;
-  uint8_t code = encoding.code;
-  bool push_or_pop = code >= 0x50 && code <= 0x5f;
-  if (push_or_pop || code == 0x90 || code == 0xc3 || code == 0xcc) return encoding.opcode_at + 1;
-  bool between_registers = encoding.modrm_at && encoding.mod() == 3;
-  if (!between_registers) return std::nullopt;
-  bool plain = (code < 0x40 && (code & 7) < 4) || code == 0x85 || code == 0x89 || code == 0x8b;
-  if (plain) return *encoding.modrm_at + 1;
-  if (code == 0x83) return *encoding.modrm_at + 2;
-  if (code == 0x81 && !encoding.operand16) return *encoding.modrm_at + 5;
-  return std::nullopt;
-}
-
 // An operand-size prefix on a near branch: Intel ignores it, AMD truncates rip to 16 bits and takes a 16-bit
 // displacement, so the bytes have no one meaning (SDM volume 2, appendix A, "f64"; AMD APM volume 3, 1.2.3).
 // REX.W takes precedence on both.
@@ -167,7 +152,7 @@ bool is_16_bit_branch(const Encoding& encoding) {
 
 std::optional<size_t> length_of(const Encoding& encoding, std::span<const std::byte> bytes,
                                 VirtAddr address) {
-  if (auto length = usual_length(encoding)) return length;
+  if (auto length = usual_length(encoding, bytes)) return length;
   if (const cs_insn* insn = Disassembler::instance().first(bytes, address)) return insn->size;
   return length_by_map(encoding, bytes);
 }

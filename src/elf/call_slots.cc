@@ -25,13 +25,13 @@ bool callable(const Elf64_Sym& symbol, const Image& image) {
 std::vector<CallSlot> slots_of(const Image& image, const DynamicSymbols& symbols,
                                const Relocations& relocations, std::span<const uint64_t> wanted) {
   std::vector<CallSlot> slots;
-  for (const Elf64_Rela& relocation : relocations.of_slots()) {
+  relocations.for_each_slot([&](const Elf64_Rela& relocation) {
     const uint64_t index = ELF64_R_SYM(relocation.r_info);
-    if (!wanted.empty() && std::ranges::find(wanted, index) == wanted.end()) continue;
+    if (!wanted.empty() && std::ranges::find(wanted, index) == wanted.end()) return;
     const auto type = ELF64_R_TYPE(relocation.r_info);
     auto symbol = symbols.symbol(index);
-    if (!symbol || index == STN_UNDEF || symbols.name(*symbol).empty()) continue;
-    if (type == R_X86_64_GLOB_DAT && !callable(*symbol, image)) continue;
+    if (!symbol || index == STN_UNDEF || symbols.name(*symbol).empty()) return;
+    if (type == R_X86_64_GLOB_DAT && !callable(*symbol, image)) return;
     slots.push_back({.name = symbols.name(*symbol),
                      .version = symbols.version_of(index).name,
                      .slot = {relocation.r_offset},
@@ -39,7 +39,7 @@ std::vector<CallSlot> slots_of(const Image& image, const DynamicSymbols& symbols
                                                               : CallSlot::Relocation::glob_dat,
                      .stub = {},
                      .tail_jumps = {}});
-  }
+  });
   std::stable_sort(slots.begin(), slots.end(),
                    [](const CallSlot& a, const CallSlot& b) { return a.slot < b.slot; });
   // The dynamic linker applies relocations in order: of two for one slot the last one holds.
@@ -96,6 +96,18 @@ bool stands_in_a_plt(const CodeBytes& code, const StubCandidates& stubs, ElfAddr
 }
 
 }  // namespace
+
+std::vector<uint64_t> indexes_of_slots(const DynamicSymbols& symbols, const Relocations& relocations,
+                                       std::span<const std::string_view> names) {
+  if (symbols.undefined_stand_first()) return symbols.indexes_of(names);
+  std::vector<uint64_t> found;
+  relocations.for_each_slot([&](const Elf64_Rela& relocation) {
+    const uint64_t index = ELF64_R_SYM(relocation.r_info);
+    const auto symbol = symbols.symbol(index);
+    if (symbol && symbols.is_called_any(*symbol, names)) found.push_back(index);
+  });
+  return found;
+}
 
 bool has_plt_sections(const Image& image) {
   return std::ranges::any_of(image.sections(), is_plt);
@@ -184,6 +196,12 @@ std::vector<IrelativeSlot> read_irelative_slots(const Relocations& relocations) 
   return slots;
 }
 
+bool is_import(const Elf64_Sym& symbol) {
+  const unsigned type = ELF64_ST_TYPE(symbol.st_info);
+  const bool may_be_function = type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
+  return symbol.st_shndx == SHN_UNDEF && may_be_function;
+}
+
 std::vector<ElfFile::Import> read_imports(const DynamicSymbols& symbols, const Relocations& relocations) {
   const uint64_t end = symbols.undefined_end([&] {
     uint64_t used = 0;
@@ -196,9 +214,7 @@ std::vector<ElfFile::Import> read_imports(const DynamicSymbols& symbols, const R
   std::vector<uint32_t> places;  // of their names
   for (uint64_t i = 1; i < end; ++i) {
     auto symbol = symbols.symbol(i);
-    if (!symbol || symbol->st_shndx != SHN_UNDEF) continue;
-    unsigned type = ELF64_ST_TYPE(symbol->st_info);
-    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
+    if (!symbol || !is_import(*symbol)) continue;
     std::string_view name = symbols.name(*symbol);
     if (name.empty()) continue;
     imports.push_back({name, symbols.version_of(i).file});

@@ -5,6 +5,7 @@
 #include <elf.h>
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -72,8 +73,9 @@ class DynamicSymbols {
 
   // Whether undefined symbols, which no hash table finds, stand before all that .gnu.hash does.
   bool undefined_stand_first() const;
-  // Of all symbols of that name, defined or not, where they do.
-  std::vector<uint64_t> indexes_of(std::string_view name) const;
+  // Of all symbols of these names, defined or not, where they do.
+  std::vector<uint64_t> indexes_of(std::span<const std::string_view> names) const;
+  bool is_called_any(const Elf64_Sym& symbol, std::span<const std::string_view> names) const;
 
   // Undefined symbols stand before this index. count(at_least()), where no table tells them from others.
   template <typename AtLeast>

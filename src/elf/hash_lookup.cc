@@ -105,12 +105,18 @@ bool DynamicSymbols::exports_any() const {
   return false;
 }
 
-std::vector<uint64_t> DynamicSymbols::indexes_of(std::string_view name) const {
-  if (name.empty()) return {};
-  std::vector<uint64_t> found = lookup(name);
+bool DynamicSymbols::is_called_any(const Elf64_Sym& symbol, std::span<const std::string_view> names) const {
+  return std::ranges::any_of(names,
+                             [&](std::string_view name) { return !name.empty() && is_called(symbol, name); });
+}
+
+std::vector<uint64_t> DynamicSymbols::indexes_of(std::span<const std::string_view> names) const {
+  std::vector<uint64_t> found;
+  for (std::string_view name : names)
+    for (uint64_t index : lookup(name)) found.push_back(index);
   const size_t end = std::min<size_t>(gnu_.first, symbols_.size());
   for (size_t index = 1; index < end; ++index)
-    if (is_called(symbols_[index], name)) found.push_back(index);
+    if (is_called_any(symbols_[index], names)) found.push_back(index);
   return found;
 }
 

@@ -22,16 +22,6 @@ Relocations::Relocations(const Image& image, const Dynamic& dynamic) {
   }
 }
 
-const std::vector<Elf64_Rela>& Relocations::of_slots() const {
-  if (of_slots_) return *of_slots_;
-  of_slots_.emplace();
-  for_each_named([&](const Elf64_Rela& relocation) {
-    const auto type = ELF64_R_TYPE(relocation.r_info);
-    if (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) of_slots_->push_back(relocation);
-  });
-  return *of_slots_;
-}
-
 std::optional<uint64_t> Relocations::relative_value(const Image& image, ElfAddr slot) const {
   auto matches = [&](const Elf64_Rela& relocation) {
     return relocation.r_offset == slot.value && ELF64_R_TYPE(relocation.r_info) == R_X86_64_RELATIVE;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "dynamic.h"
 #include "image.h"
@@ -21,15 +20,20 @@ class Relocations {
     for (size_t i = first_named_; i < general_.size(); ++i) visit(general_[i]);
     for (size_t i = 0; i < plt_.size(); ++i) visit(plt_[i]);
   }
-  // Those of them that fill a GOT slot with a symbol's address: a small part. Gathered on first use.
-  const std::vector<Elf64_Rela>& of_slots() const;
+  // Those of them that fill a GOT slot with a symbol's address: a small part.
+  template <typename Visit>
+  void for_each_slot(Visit visit) const {
+    for_each_named([&](const Elf64_Rela& relocation) {
+      const auto type = ELF64_R_TYPE(relocation.r_info);
+      if (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) visit(relocation);
+    });
+  }
   // What an R_X86_64_RELATIVE (or, without a relocation, DT_RELR or the file) puts into the word at `slot`.
   std::optional<uint64_t> relative_value(const Image& image, ElfAddr slot) const;
 
  private:
   Table<Elf64_Rela> general_, plt_;
   size_t first_named_ = 0;
-  mutable std::optional<std::vector<Elf64_Rela>> of_slots_;
 };
 
 }  // namespace rtrace::elf

@@ -241,8 +241,7 @@ std::string joined(const std::vector<std::string>& clauses) {
 }
 
 bool imports(const LoadedObject& object, std::string_view name) {
-  const auto& all = object.file->imports();
-  return std::any_of(all.begin(), all.end(), [&](const auto& import) { return import.name == name; });
+  return object.file->imports_any(std::span(&name, 1));
 }
 
 // A version is looked for in the object that defined it when the importing one was linked; where the

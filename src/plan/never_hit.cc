@@ -41,9 +41,9 @@ Importer importer_of(const ProbePoint& point, const LoadedObject& object, const 
 }
 
 bool imports_any(const LoadedObject& object, const ProbePoint& point) {
-  return imports(object, point.name) ||
-         std::any_of(point.aliases.begin(), point.aliases.end(),
-                     [&](const auto& alias) { return imports(object, alias); });
+  std::vector<std::string_view> names(point.aliases.begin(), point.aliases.end());
+  names.push_back(point.name);
+  return object.file->imports_any(names);
 }
 
 const LoadedObject* object_of(elf::ObjectId id, const Objects& objects) {

@@ -66,7 +66,9 @@ bool run_engine(const Options& options, Shared& shared, const EngineWiring& wiri
   try {
     if (const char* when = getenv("RTRACE_DIE_AT"); when != nullptr && !moment::die_at(when))
       throw Error::make("RTRACE_DIE_AT={}: MOMENT:N or MOMENT:N:both is expected", when);
-    Engine(options, shared, wiring).run();
+    // The process ends right after: what it holds goes with it, and unmapping piece by piece takes longer.
+    auto* engine = new Engine(options, shared, wiring);
+    engine->run();
     return true;
   } catch (const Error& error) {
     const std::string text = fmt::format("rtrace: {}\n", error.what());
@@ -163,7 +165,7 @@ void Engine::handle(const tracee::WaitEvent& event) {
 NeedStopped Engine::stop_here(Task& task, const arch::Regs& at) {
   return [this, &task, at, held = false]() mutable -> std::optional<pid_t> {
     if (held) return task.id.tid;
-    if (tracee::forbids_calls(task.id.tid)) return std::nullopt;
+    if (tracee::seccomp_of_stopped(task.id.tid) == tracee::Seccomp::forbids) return std::nullopt;
     if (tracee::set_registers(task.id.tid, at) == tracee::Alive::gone) return std::nullopt;
     (void)tracee::consume(task.id.tid, tracee::Block::no);  // or it was consumed already
     queue_.forget(task.id.tid);

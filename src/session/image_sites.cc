@@ -288,20 +288,22 @@ void Image::watch_signal_call(const elf::LoadedObject& object, ElfAddr where, ui
 void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
   const bool c_library =
       object.file->find_exported("sigaction") && object.file->find_exported("pthread_sigmask");
+  constexpr auto kMask = static_cast<uint8_t>(SignalCall::Kind::mask);
+  std::vector<std::string_view> of_masks;
   for (const SignalCall& call : signal_calls()) {
-    const auto kind = static_cast<uint8_t>(call.kind);
-    const auto symbol = c_library ? object.file->find_exported(call.name) : std::nullopt;
-    if (call.kind != SignalCall::Kind::mask) {
-      if (symbol && !symbol->ifunc) watch_signal_call(object, symbol->address, kind, need_stopped);
+    if (call.kind == SignalCall::Kind::mask) {
+      of_masks.push_back(call.name);
       continue;
     }
-    for (const elf::CallSlot& slot : object.file->find_call_slots(call.name)) {
-      if (slot.stub) watch_signal_call(object, *slot.stub, kind, need_stopped);
-      if (slot.stub && !slot.called_directly) continue;
-      for (const auto& definer : objects_)
-        if (const auto defined = definer.file->find_exported(call.name); defined && !defined->ifunc)
-          watch_signal_call(definer, defined->address, kind, need_stopped);
-    }
+    const auto symbol = c_library ? object.file->find_exported(call.name) : std::nullopt;
+    if (symbol && !symbol->ifunc) watch_signal_call(object, symbol->address, static_cast<uint8_t>(call.kind), need_stopped);
+  }
+  for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks)) {
+    if (slot.stub) watch_signal_call(object, *slot.stub, kMask, need_stopped);
+    if (slot.stub && !slot.called_directly) continue;
+    for (const auto& definer : objects_)
+      if (const auto defined = definer.file->find_exported(slot.name); defined && !defined->ifunc)
+        watch_signal_call(definer, defined->address, kMask, need_stopped);
   }
 }
 

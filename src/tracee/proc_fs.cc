@@ -194,6 +194,28 @@ bool may_suspend() {
 
 }  // namespace
 
+namespace {
+
+// Of the task that was asked for last while it stood.
+thread_local pid_t seccomp_known_of = 0;
+thread_local Seccomp seccomp_known = Seccomp::forbids;
+
+}  // namespace
+
+Seccomp seccomp_of_stopped(pid_t tid) {
+  if (seccomp_known_of != tid) remember_seccomp(tid, seccomp_of(tid));
+  return seccomp_known;
+}
+
+void forget_seccomp(pid_t tid) {
+  if (seccomp_known_of == tid) seccomp_known_of = 0;
+}
+
+void remember_seccomp(pid_t tid, Seccomp known) {
+  seccomp_known_of = tid;
+  seccomp_known = known;
+}
+
 void trust_seccomp() {
   trusted_filters = true;
 }

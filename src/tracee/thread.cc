@@ -16,6 +16,7 @@
 #include <cstddef>
 
 #include "rtrace/base/error.h"
+#include "rtrace/tracee/proc_fs.h"
 
 namespace rtrace::tracee {
 namespace {
@@ -36,6 +37,11 @@ Alive request(__ptrace_request what, pid_t tid, void* address, void* data) {
   CHECK(errno == ESRCH || errno == EPERM || errno == EIO, "ptrace request {} of {}: errno {}",
         static_cast<int>(what), tid, errno);
   return Alive::gone;
+}
+
+Alive run_on(__ptrace_request how, pid_t tid, int signal) {
+  forget_seccomp(tid);
+  return request(how, tid, nullptr, as_pointer(static_cast<uint64_t>(signal)));
 }
 
 // waitid(2) knows no time limit, but each stop raises SIGCHLD for its tracer, which sigtimedwait(2) takes
@@ -136,14 +142,14 @@ Alive set_pc(pid_t tid, VirtAddr pc) {
 }
 
 Alive resume(pid_t tid, int signal) {
-  return request(PTRACE_CONT, tid, nullptr, as_pointer(static_cast<uint64_t>(signal)));
+  return run_on(PTRACE_CONT, tid, signal);
 }
 
 Alive resume_to_syscall(pid_t tid, int signal) {
-  return request(PTRACE_SYSCALL, tid, nullptr, as_pointer(static_cast<uint64_t>(signal)));
+  return run_on(PTRACE_SYSCALL, tid, signal);
 }
 Alive step(pid_t tid) {
-  return request(PTRACE_SINGLESTEP, tid, nullptr, nullptr);
+  return run_on(PTRACE_SINGLESTEP, tid, 0);
 }
 
 Alive leave_syscall(pid_t tid) {
@@ -154,11 +160,11 @@ Alive leave_syscall(pid_t tid) {
 }
 
 Alive listen(pid_t tid) {
-  return request(PTRACE_LISTEN, tid, nullptr, nullptr);
+  return run_on(PTRACE_LISTEN, tid, 0);
 }
 
 Alive detach(pid_t tid, int signal) {
-  return request(PTRACE_DETACH, tid, nullptr, as_pointer(static_cast<uint64_t>(signal)));
+  return run_on(PTRACE_DETACH, tid, signal);
 }
 
 std::optional<unsigned long> event_message(pid_t tid) {

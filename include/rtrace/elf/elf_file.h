@@ -113,9 +113,12 @@ class ElfFile {
 
   // Parsed on first use.
   const std::vector<CallSlot>& call_slots() const;
-  // Those of one name. Cheaper: where only stubs can call them the object's text is not searched for other
+  // Those of these names. Cheaper: where only stubs can call them the object's text is not searched for other
   // references (m: 20 ms in libLLVM).
-  std::vector<CallSlot> find_call_slots(std::string_view name) const;
+  std::vector<CallSlot> find_call_slots(std::span<const std::string_view> names) const;
+  std::vector<CallSlot> find_call_slots(std::string_view name) const {
+    return find_call_slots(std::span(&name, 1));
+  }
   const std::vector<IrelativeSlot>& irelative_slots() const;
   // Undefined function names that the object imports (with their DT_VERNEED file where versioned, else
   // empty), for messages: "mysql2.so imports mysql_send_query".
@@ -124,6 +127,9 @@ class ElfFile {
     std::string_view from;  // "libmariadb.so.3", or empty if not known
   };
   const std::vector<Import>& imports() const;
+  // Whether one of these names is among them. Where imports() has not been asked for, that takes no table of
+  // all.
+  bool imports_any(std::span<const std::string_view> names) const;
   // Whether its own symbols have versions.
   bool defines_versions() const;
 

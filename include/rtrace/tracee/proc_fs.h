@@ -80,6 +80,11 @@ Seccomp seccomp_of(pid_t tid);
 inline bool forbids_calls(pid_t tid) {
   return seccomp_of(tid) == Seccomp::forbids;
 }
+// Of a task in a ptrace-stop, read once for each: only the task's own code could change it.
+Seccomp seccomp_of_stopped(pid_t tid);
+// The task runs on, or has run nothing but a call of ours, before which it had `known`.
+void forget_seccomp(pid_t tid);
+void remember_seccomp(pid_t tid, Seccomp known);
 // --trust-seccomp: filters are trusted from now on; the strict mode never is.
 void trust_seccomp();
 std::vector<pid_t> read_tasks(pid_t pid);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "rtrace/arch/regs.h"
+#include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/process_memory.h"
 #include "rtrace/tracee/stop.h"
 
@@ -64,6 +65,7 @@ class RemoteCall {
   bool prepared_ = false;
   bool failed_ = false;
   bool awake_ = false;      // while the stops come soon
+  Seccomp seccomp_ = Seccomp::forbids;
   bool suspended_ = false;  // the task's seccomp filter
   arch::Regs saved_;
   uint64_t saved_mask_ = 0;

@@ -172,6 +172,44 @@ TEST_F(LibcCode, LengthsAndRipReferencesAgreeWithASecondOpinionOverTheWholeText)
   EXPECT_LT(unknown, compared / 100);
 }
 
+// Shapes that no compiler makes too: each opcode of the first two maps with each ModRM.
+TEST(Lengths, AgreeWithASecondOpinionOverTheOpcodeMaps) {
+  SecondOpinion capstone;
+  size_t compared = 0;
+  const auto compare = [&](std::vector<uint8_t> code) {
+    code.resize(kMaxInsn, 0x11);
+    const auto bytes = std::as_bytes(std::span(code));
+    const auto insn = decode(bytes, {0x401000});
+    const cs_insn* other = capstone.first(bytes, 0x401000);
+    // What Capstone does not know is told by the maps alone: 0f 0d, 0f 18 to 1f, vector instructions.
+    constexpr uint8_t kByMap[] = {0x0f, 0x62, 0x8f, 0xc4, 0xc5};
+    const bool by_map = std::ranges::find_first_of(code, kByMap) != code.end();
+    if (insn && (other != nullptr || !by_map)) {
+      ASSERT_NE(other, nullptr) << disassemble(bytes, {0x401000});
+      ASSERT_EQ(insn->length, other->size) << disassemble(bytes, {0x401000});
+      ++compared;
+    }
+  };
+  const std::vector<uint8_t> prefix_lists[] = {{},     {0x48}, {0x41}, {0x66}, {0x66, 0x48},
+                                               {0xf3}, {0xf2}, {0x64}, {0x2e}};
+  for (const auto& prefixes : prefix_lists) {
+    for (int map = 0; map < 2; ++map) {
+      for (unsigned opcode = 0; opcode < 256; ++opcode) {
+        for (unsigned modrm = 0; modrm < 256; modrm += prefixes.empty() ? 1 : 5) {
+          std::vector<uint8_t> code = prefixes;
+          if (map == 1) code.push_back(0x0f);
+          code.push_back(static_cast<uint8_t>(opcode));
+          code.push_back(static_cast<uint8_t>(modrm));
+          if (modrm < 0xc0 && (modrm & 7) == 4) code.push_back(modrm % 3 == 0 ? 0x25 : 0x18);  // base 5
+          compare(std::move(code));
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 100'000u);
+}
+
 TEST_F(LibcCode, EveryInstructionOfTheTextCanBeMovedOrIsRefusedWithItsText) {
   size_t moved = 0, refused = 0;
   for (auto text : libc_.text) {

@@ -2,7 +2,7 @@
 import json
 
 from . import samples
-from .row import AddsAtMost, AtMost, RatioAtLeast, RatioAtMost
+from .row import AddsAtMost, AddsTimes, AtMost, RatioAtLeast, RatioAtMost
 
 
 def number(value):
@@ -16,18 +16,20 @@ def judge(target, values):
     """(what was found, whether it holds); (None, None) where a side is missing."""
     if isinstance(target, AtMost):
         found = samples.summary(values[target.side])["median"] if values.get(target.side) else None
+    elif any(not values.get(side) for side in (target.above, target.below, getattr(target, "base", target.above))):
+        return None, None
+    elif isinstance(target, AddsTimes):
+        found = samples.added_ratio(values[target.above], values[target.below], values[target.base])
     else:
-        if not values.get(target.above) or not values.get(target.below):
-            return None, None
         how = samples.difference if isinstance(target, AddsAtMost) else samples.ratio
         found = how(values[target.above], values[target.below])
     if found is None:
         return None, None
-    return found, found >= target.limit if isinstance(target, RatioAtLeast) else found <= target.limit
+    return found, found >= target.limit if isinstance(target, (AddsTimes, RatioAtLeast)) else found <= target.limit
 
 
 def sign(target):
-    return {RatioAtMost: "x", RatioAtLeast: "x"}.get(type(target), "")
+    return {RatioAtMost: "x", RatioAtLeast: "x", AddsTimes: "x"}.get(type(target), "")
 
 
 def row_as_json(row, result):

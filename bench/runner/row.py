@@ -49,6 +49,18 @@ class AddsAtMost:
 
 
 @dataclasses.dataclass(frozen=True)
+class AddsTimes:
+    """What `above` adds to `base` is at least `limit` times what `below` adds: a ratio, which any machine can tell."""
+    above: str
+    below: str
+    base: str
+    limit: float
+
+    def text(self):
+        return "%s - %s >= %g x (%s - %s)" % (self.above, self.base, self.limit, self.below, self.base)
+
+
+@dataclasses.dataclass(frozen=True)
 class AtMost:
     side: str
     limit: float

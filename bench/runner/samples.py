@@ -23,6 +23,14 @@ def ratio(above, below):
     return statistics.median(a / b for a, b in pairs)
 
 
+def added_ratio(above, below, base):
+    """Of what both add to `base`, by rounds; None where the smaller adds nothing that could be told."""
+    rounds = [(a - c, b - c) for a, b, c in zip(above, below, base) if None not in (a, b, c)]
+    if not rounds or any(b <= 0 for _, b in rounds):
+        return None
+    return statistics.median(a / b for a, b in rounds)
+
+
 def difference(above, below):
     pairs = [(a, b) for a, b in zip(above, below) if a is not None and b is not None]
     return statistics.median(a - b for a, b in pairs) if pairs else None

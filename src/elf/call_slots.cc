@@ -98,8 +98,9 @@ bool stands_in_a_plt(const CodeBytes& code, const StubCandidates& stubs, ElfAddr
 }  // namespace
 
 std::vector<uint64_t> indexes_of_slots(const DynamicSymbols& symbols, const Relocations& relocations,
-                                       std::span<const std::string_view> names) {
-  if (symbols.undefined_stand_first()) return symbols.indexes_of(names);
+                                       std::span<const std::string_view> names,
+                                       const DynamicSymbols* definer) {
+  if (symbols.undefined_stand_first()) return symbols.indexes_of(names, definer);
   std::vector<uint64_t> found;
   relocations.for_each_slot([&](const Elf64_Rela& relocation) {
     const uint64_t index = ELF64_R_SYM(relocation.r_info);
@@ -202,14 +203,34 @@ bool is_import(const Elf64_Sym& symbol) {
   return symbol.st_shndx == SHN_UNDEF && may_be_function;
 }
 
-std::vector<ElfFile::Import> read_imports(const DynamicSymbols& symbols, const Relocations& relocations) {
-  const uint64_t end = symbols.undefined_end([&] {
+namespace {
+
+uint64_t end_of_imports(const DynamicSymbols& symbols, const Relocations& relocations) {
+  return symbols.undefined_end([&] {
     uint64_t used = 0;
     relocations.for_each_named([&](const Elf64_Rela& relocation) {
       used = std::max<uint64_t>(used, ELF64_R_SYM(relocation.r_info) + 1);
     });
     return used;
   });
+}
+
+}  // namespace
+
+bool imports_any(const DynamicSymbols& symbols, const Relocations& relocations,
+                 std::span<const std::string_view> names, const DynamicSymbols* definer) {
+  const auto is_one = [&](uint64_t index) {
+    const auto symbol = symbols.symbol(index);
+    return symbol && is_import(*symbol) && symbols.is_called_any(*symbol, names);
+  };
+  if (symbols.undefined_stand_first()) return std::ranges::any_of(symbols.indexes_of(names, definer), is_one);
+  for (uint64_t i = 1, end = end_of_imports(symbols, relocations); i < end; ++i)
+    if (is_one(i)) return true;
+  return false;
+}
+
+std::vector<ElfFile::Import> read_imports(const DynamicSymbols& symbols, const Relocations& relocations) {
+  const uint64_t end = end_of_imports(symbols, relocations);
   std::vector<ElfFile::Import> imports;
   std::vector<uint32_t> places;  // of their names
   for (uint64_t i = 1; i < end; ++i) {

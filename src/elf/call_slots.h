@@ -31,9 +31,10 @@ class CallSlots {
   std::vector<ElfAddr> addresses_;  // of the slots
   bool scanned_ = false;
 };
-// The symbols of these names that slots may be for. Looks at names only.
+// The symbols of these names that slots may be for. Looks at names, and versions as indexes_of() does.
 std::vector<uint64_t> indexes_of_slots(const DynamicSymbols& symbols, const Relocations& relocations,
-                                       std::span<const std::string_view> names);
+                                       std::span<const std::string_view> names,
+                                       const DynamicSymbols* definer);
 bool has_plt_sections(const Image& image);
 // Whether it may be called by other means than its stub: the linker gives a function that is used in both
 // ways one GLOB_DAT slot.
@@ -42,6 +43,8 @@ bool may_be_called_directly(const CallSlot& slot);
 std::vector<IrelativeSlot> read_irelative_slots(const Relocations& relocations);
 // Whether it stands for a function of another object.
 bool is_import(const Elf64_Sym& symbol);
+bool imports_any(const DynamicSymbols& symbols, const Relocations& relocations,
+                 std::span<const std::string_view> names, const DynamicSymbols* definer);
 std::vector<ElfFile::Import> read_imports(const DynamicSymbols& symbols, const Relocations& relocations);
 
 }  // namespace rtrace::elf

@@ -1,9 +1,11 @@
 #include "rtrace/elf/debug_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "debug_file.h"
@@ -45,6 +47,15 @@ DebugFile open_file(std::string path) {
   } catch (const Error&) {
     return {};
   }
+}
+
+// Asked once for each: of many objects most lie in few folders, and most have none for debug files.
+bool is_folder(const std::string& path) {
+  thread_local std::map<std::string, bool> known;
+  const auto [entry, fresh] = known.try_emplace(path);
+  struct stat status {};
+  if (fresh) entry->second = stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  return entry->second;
 }
 
 bool same_build_id(const Image& a, const Image& b) {
@@ -102,6 +113,7 @@ DebugFile find_debug_file(const Image& object, const std::string& path) {
   auto link = debug_link_of(object);
   if (!link) return {};
   for (const std::string& candidate : debug_paths_of_link(path, *link, kDebugRoot)) {
+    if (!is_folder(candidate.substr(0, candidate.rfind('/')))) continue;
     auto debug = open_file(candidate);
     if (debug.image && belongs_to(*debug.image, object, *link)) return debug;
   }

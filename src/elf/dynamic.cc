@@ -50,6 +50,21 @@ Versions::Version Versions::version(uint16_t index) const {
   return at > VER_NDX_GLOBAL && at < versions_.size() ? versions_[at] : Version{};
 }
 
+bool Versions::defines(std::string_view name) const {
+  return std::ranges::any_of(
+      versions_, [&](const Version& version) { return version.file.empty() && version.name == name; });
+}
+
+std::vector<bool> Versions::undefined_in(const Versions& definer) const {
+  std::vector<bool> foreign(versions_.size());
+  const bool unversioned = std::ranges::all_of(
+      definer.versions_, [](const Version& v) { return v.name.empty() || !v.file.empty(); });
+  if (unversioned) return foreign;
+  for (size_t i = VER_NDX_GLOBAL + 1; i < versions_.size(); ++i)
+    foreign[i] = !versions_[i].file.empty() && !definer.defines(versions_[i].name);
+  return foreign;
+}
+
 // Both lists are chains of relative offsets. They only ever go forward, so a walk ends with the bytes;
 // entries that overlap could still make it quadratic, which the shared budget excludes.
 void Versions::read_needed(const Dynamic& dynamic) {
@@ -106,10 +121,13 @@ uint16_t DynamicSymbols::version_entry(uint64_t index) const {
   return version_entries_.at(index).value_or(uint16_t{VER_NDX_GLOBAL});
 }
 
-Versions::Version DynamicSymbols::version_of(uint64_t index) const {
-  if (!versioned()) return {};
+const Versions& DynamicSymbols::versions() const {
   if (!versions_) versions_.emplace(dynamic_);
-  return versions_->version(version_entry(index));
+  return *versions_;
+}
+
+Versions::Version DynamicSymbols::version_of(uint64_t index) const {
+  return versioned() ? versions().version(version_entry(index)) : Versions::Version{};
 }
 
 uint64_t DynamicSymbols::count(uint64_t at_least) const {

@@ -46,8 +46,11 @@ class Versions {
     std::string_view file;  // the object that must define it; empty for a definition of this object
   };
   Version version(uint16_t index) const;
+  // By index: those that this object needs and `definer` does not define, if that has versions at all.
+  std::vector<bool> undefined_in(const Versions& definer) const;
 
  private:
+  bool defines(std::string_view name) const;
   void read_needed(const Dynamic& dynamic);
   void read_defined(const Dynamic& dynamic);
   void set(uint16_t index, Version version);
@@ -73,8 +76,11 @@ class DynamicSymbols {
 
   // Whether undefined symbols, which no hash table finds, stand before all that .gnu.hash does.
   bool undefined_stand_first() const;
-  // Of all symbols of these names, defined or not, where they do.
-  std::vector<uint64_t> indexes_of(std::span<const std::string_view> names) const;
+  // Of all symbols of these names, defined or not, where they do. With `definer` those may be left out whose
+  // version says that it cannot define them (glibc, elf/dl-lookup.c, check_match): their names need not be
+  // read.
+  std::vector<uint64_t> indexes_of(std::span<const std::string_view> names,
+                                   const DynamicSymbols* definer = nullptr) const;
   bool is_called_any(const Elf64_Sym& symbol, std::span<const std::string_view> names) const;
 
   // Undefined symbols stand before this index. count(at_least()), where no table tells them from others.
@@ -94,6 +100,7 @@ class DynamicSymbols {
   bool is_called(const Elf64_Sym& symbol, std::string_view name) const;
   bool exports_any() const;
   uint64_t count_gnu() const;
+  const Versions& versions() const;
 
   // .gnu.hash: header, Bloom filter, buckets, and one hash for each symbol from `first` on.
   struct GnuHash {

@@ -319,19 +319,19 @@ const std::vector<CallSlot>& ElfFile::call_slots() const {
   return impl_->slots().with_references();
 }
 
-std::vector<CallSlot> ElfFile::find_call_slots(std::span<const std::string_view> names) const {
+std::vector<CallSlot> ElfFile::find_call_slots(std::span<const std::string_view> names,
+                                               const ElfFile* definer) const {
   const DynamicSymbols& dynamic = impl_->dynamic_symbols;
   if (!impl_->call_slots && has_plt_sections(impl_->image)) {
     // Most objects do not even name it.
-    const auto indexes = indexes_of_slots(dynamic, impl_->relocations, names);
+    const auto indexes = indexes_of_slots(dynamic, impl_->relocations, names,
+                                          definer == nullptr ? nullptr : &definer->impl_->dynamic_symbols);
     if (indexes.empty()) return {};
     const CallSlots some(impl_->image, dynamic, impl_->relocations, indexes);
     if (std::ranges::none_of(some.slots(), may_be_called_directly)) return some.slots();
   }
   CallSlots& slots = impl_->slots();
-  auto named = [&](const CallSlot& slot) {
-    return std::ranges::find(names, slot.name) != names.end();
-  };
+  auto named = [&](const CallSlot& slot) { return std::ranges::find(names, slot.name) != names.end(); };
   if (std::ranges::any_of(slots.slots(),
                           [&](const CallSlot& s) { return named(s) && may_be_called_directly(s); }))
     slots.with_references();
@@ -349,15 +349,13 @@ bool ElfFile::defines_versions() const {
   return impl_->dynamic.value(DT_VERDEFNUM) != 0;
 }
 
-bool ElfFile::imports_any(std::span<const std::string_view> names) const {
-  const DynamicSymbols& dynamic = impl_->dynamic_symbols;
-  if (!impl_->imports && dynamic.undefined_stand_first())
-    return std::ranges::any_of(dynamic.indexes_of(names), [&](uint64_t index) {
-      const auto symbol = dynamic.symbol(index);
-      return symbol && is_import(*symbol);
+bool ElfFile::imports_any(std::span<const std::string_view> names, const ElfFile* definer) const {
+  if (impl_->imports)
+    return std::ranges::any_of(*impl_->imports, [&](const Import& import) {
+      return std::ranges::find(names, import.name) != names.end();
     });
-  return std::ranges::any_of(
-      imports(), [&](const Import& import) { return std::ranges::find(names, import.name) != names.end(); });
+  return elf::imports_any(impl_->dynamic_symbols, impl_->relocations, names,
+                          definer == nullptr ? nullptr : &definer->impl_->dynamic_symbols);
 }
 
 const std::vector<ElfFile::Import>& ElfFile::imports() const {

@@ -110,13 +110,21 @@ bool DynamicSymbols::is_called_any(const Elf64_Sym& symbol, std::span<const std:
                              [&](std::string_view name) { return !name.empty() && is_called(symbol, name); });
 }
 
-std::vector<uint64_t> DynamicSymbols::indexes_of(std::span<const std::string_view> names) const {
+std::vector<uint64_t> DynamicSymbols::indexes_of(std::span<const std::string_view> names,
+                                                 const DynamicSymbols* definer) const {
+  constexpr size_t kFew = 256;  // names that are read as fast as versions
   std::vector<uint64_t> found;
   for (std::string_view name : names)
     for (uint64_t index : lookup(name)) found.push_back(index);
   const size_t end = std::min<size_t>(gnu_.first, symbols_.size());
-  for (size_t index = 1; index < end; ++index)
+  const bool by_version = definer != nullptr && end > kFew && versioned();
+  const std::vector<bool> foreign =
+      by_version ? versions().undefined_in(definer->versions()) : std::vector<bool>();
+  for (size_t index = 1; index < end; ++index) {
+    const size_t version = foreign.empty() ? 0 : version_entry(index) & 0x7fff;
+    if (version < foreign.size() && foreign[version]) continue;
     if (is_called_any(symbols_[index], names)) found.push_back(index);
+  }
   return found;
 }
 

@@ -11,6 +11,7 @@
 #include "rtrace/base/error.h"
 #include "rtrace/tracee/interrupted_syscall.h"
 #include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/seizing.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::mech {
@@ -43,11 +44,12 @@ HaltedProcess::~HaltedProcess() {
 
 // A thread that is created meanwhile is ours already, or appears in the folder.
 void HaltedProcess::seize_all() {
+  tracee::Seizing seizing(pid_);
   for (bool found = true; found;) {
     found = false;
     for (pid_t tid : tracee::read_tasks(pid_)) {
       if (tasks_.contains(tid)) continue;
-      const int error_number = tracee::seize(tid);
+      const int error_number = seizing.seize(tid);
       if (error_number == ESRCH) continue;
       if (error_number != 0) {
         const auto status = tracee::read_status(tid);
@@ -58,6 +60,7 @@ void HaltedProcess::seize_all() {
       found = true;
     }
   }
+  for (const tracee::WaitEvent& ended : seizing.take_ended()) tasks_.erase(ended.tid);
   if (tasks_.empty()) throw Error::make("process {}: no such process", pid_);
 }
 

@@ -40,10 +40,10 @@ Importer importer_of(const ProbePoint& point, const LoadedObject& object, const 
   return importer;
 }
 
-bool imports_any(const LoadedObject& object, const ProbePoint& point) {
+bool imports_any(const LoadedObject& object, const ProbePoint& point, const LoadedObject& library) {
   std::vector<std::string_view> names(point.aliases.begin(), point.aliases.end());
   names.push_back(point.name);
-  return object.file->imports_any(names);
+  return object.file->imports_any(names, library.file.get());
 }
 
 const LoadedObject* object_of(elf::ObjectId id, const Objects& objects) {
@@ -63,7 +63,7 @@ std::string explain_never_hit(const ProbePoint& point, const Objects& objects) {
       others.push_back(&object);
   std::vector<std::string> users;
   for (const LoadedObject* object : others)
-    if (imports_any(*object, point)) users.push_back(object->name());
+    if (imports_any(*object, point, *library)) users.push_back(object->name());
   if (!users.empty())
     return fmt::format("{} {} {}, but did not call it while traced", listed(users, kImporters),
                        users.size() == 1 ? "imports" : "import", point.name);

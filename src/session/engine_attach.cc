@@ -18,6 +18,8 @@ namespace rtrace::session {
 namespace {
 
 constexpr int kAttempts = 50;
+constexpr int kAttachAttempts = 100, kAttachAtOnce = 20;
+constexpr timespec kAttachPause{0, 1'000'000};
 // ms that the process may go on before another thread is asked: one in an uninterruptible sleep may not stop
 // for long, all others do as soon as they get a processor.
 constexpr unsigned kHoldWait = 20, kHoldWaitForProcessor = 500;
@@ -29,45 +31,92 @@ void Engine::attach_all() {
     if (!attach(pid)) shared_.attach_failed = 1;
 }
 
+// While a thread execs the process's first one is a zombie, and its memory that of neither program.
 bool Engine::attach(pid_t pid) {
-  if (const std::string reason = why_not_attachable(pid, standing_of(pid)); !reason.empty()) {
-    reporter_.say(fmt::format("cannot attach to {}: {}", pid, reason));
-    return false;
-  }
   if (processes_.contains(pid)) return true;
+  for (int attempt = 1;; ++attempt) {
+    const auto failure = try_attach(pid);
+    if (!failure) return true;
+    if (!failure->may_pass || attempt == kAttachAttempts) {
+      reporter_.say("cannot attach to " + failure->words);
+      return false;
+    }
+    if (attempt > kAttachAtOnce) nanosleep(&kAttachPause, nullptr);
+  }
+}
+
+std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
+  const Standing standing = standing_of(pid);
+  if (const std::string reason = why_not_attachable(pid, standing); !reason.empty())
+    return NotAttached{fmt::format("{}: {}", pid, reason),
+                       standing.process && standing.process->state == 'Z'};
   repair_before(pid);
   std::string no_image;
   std::shared_ptr<Image> image = read_image(pid, no_image);
   Process& process = add_process(pid);
   process.trap = read_trap_disposition(pid);
   if (const int error_number = seize_all(process)) {
-    reporter_.say(
-        fmt::format("cannot attach to {}: {}", pid, why_seize_failed(standing_of(pid), error_number)));
+    const std::string reason = why_seize_failed(standing_of(pid), error_number);
     detach({pid});
-    return false;
+    return NotAttached{fmt::format("{}: {}", pid, reason), error_number == ESRCH};
   }
-  // Since its image was read it may have begun another program.
-  if (image != nullptr && !image->is_current()) image = read_image(pid, no_image);
+  const std::string name = process.name;
+  image = image_of_seized(pid, std::move(image), no_image);
   if (image == nullptr) {
     // What could not be read may have gone with the process.
     const std::string gone = why_not_attachable(pid, standing_of(pid));
-    reporter_.say(
-        fmt::format("cannot attach to {} ({}): {}", pid, process.name, gone.empty() ? no_image : gone));
+    if (processes_.contains(pid)) forget_lost(process);
     detach({pid});
-    return false;
+    return NotAttached{fmt::format("{} ({}): {}", pid, name, gone.empty() ? no_image : gone), false};
   }
-  process.image = std::move(image);
-  // What its threads do meanwhile is handled as it comes: its end too, and that is told like any other.
+  if (process.image == nullptr) {
+    process.image = std::move(image);
+    begin_attached(process);
+  } else {
+    process.attached = true;
+    announce(process);
+  }
+  return std::nullopt;
+}
+
+// Since its image was read it may have begun another program, or be about to. An exec that we are told of
+// gives the process its image.
+std::shared_ptr<Image> Engine::image_of_seized(pid_t pid, std::shared_ptr<Image> image,
+                                               std::string& failure) {
+  constexpr uint64_t kPatience = 100'000'000;  // ns
+  constexpr timespec kPause{0, 200'000};
+  const uint64_t deadline = monotonic_now() + kPatience;
+  for (;;) {
+    if (image != nullptr && image->is_current()) return image;
+    image = read_image(pid, failure);
+    if (image != nullptr || monotonic_now() > deadline) return image;
+    const auto answer = queue_.next(tasks_, tracee::Block::no);
+    if (answer.event)
+      handle(*answer.event);
+    else
+      nanosleep(&kPause, nullptr);
+    const auto process = processes_.find(pid);
+    if (process == processes_.end()) return nullptr;
+    if (process->second->image != nullptr) return process->second->image;
+    // One that nobody traced leaves us with a first thread that has gone.
+    (void)seize_all(*process->second);
+  }
+}
+
+// What its threads do meanwhile is handled as it comes: its end too, and that is told like any other. An exec
+// begins an image by itself.
+void Engine::begin_attached(Process& process) {
+  const std::shared_ptr<Image> image = process.image;
+  const pid_t pid = process.pid;
   const auto lives = [&] { return processes_.contains(pid) && process.image != nullptr; };
   let_forks_finish(process);
-  if (lives()) seize_borrowers(process);
-  if (lives()) arm_attached(process);
-  if (!lives()) return true;
+  if (lives() && process.image == image) seize_borrowers(process);
+  if (lives() && process.image == image) arm_attached(process);
+  if (!lives()) return;
   if (options_.syscalls) begin_syscalls(process);
   remember(process.image->objects());
   process.attached = true;
   announce(process);
-  return true;
 }
 
 std::shared_ptr<Image> Engine::read_image(pid_t pid, std::string& failure) {

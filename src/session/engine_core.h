@@ -14,6 +14,7 @@
 #include "rtrace/mech/owner_list.h"
 #include "rtrace/mech/tick_clock.h"
 #include "rtrace/session/cpu_follower.h"
+#include "rtrace/tracee/seizing.h"
 #include "rtrace/tracee/stop.h"
 #include "rtrace/tracee/wait_queue.h"
 #include "syscalls.h"
@@ -87,6 +88,10 @@ class Engine {
 
   // --- engine_seize.cc
   int seize_all(Process& process);
+  int seize_all(Process& process, tracee::Seizing& seizing);
+  void handle_pending();
+  void forget_lost(const Process& process);
+  static bool lost_to_exec(const Process& process, pid_t tid);
   void begin_syscalls(const Process& process);
   void let_forks_finish(Process& process);
   bool lends_memory(pid_t tid) const;
@@ -95,6 +100,13 @@ class Engine {
   // --- engine_attach.cc
   void attach_all();
   bool attach(pid_t pid);
+  struct NotAttached {
+    std::string words;
+    bool may_pass;  // it was in the middle of an exec, for all that is known
+  };
+  std::optional<NotAttached> try_attach(pid_t pid);
+  void begin_attached(Process& process);
+  std::shared_ptr<Image> image_of_seized(pid_t pid, std::shared_ptr<Image> image, std::string& failure);
   void repair_before(pid_t pid);
   void arm_attached(const Process& attached);
   // nullptr, and why, where it cannot be read.
@@ -128,6 +140,7 @@ class Engine {
   std::optional<std::vector<Halted>> halt_others(pid_t pid, pid_t held);
   std::optional<Halted> halted_by(const tracee::WaitEvent& event);
   void let_halted_run(const std::vector<Halted>& halted);
+  bool left_its_stop(pid_t tid);
   void let_held_run(pid_t held);
   static std::vector<pid_t> tids_of(const std::vector<Halted>& halted, pid_t held);
   static std::optional<mech::ThreadState> recorder_of(const Task& parent);

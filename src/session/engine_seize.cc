@@ -8,6 +8,7 @@
 #include "engine_core.h"
 #include "rtrace/base/log.h"
 #include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/seizing.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
@@ -26,11 +27,21 @@ bool may_be_forking(pid_t tid) {
 
 // A thread that is created while we look appears in the folder, or is traced already because its creator is.
 int Engine::seize_all(Process& process) {
+  tracee::Seizing seizing(process.pid);
+  const int error_number = seize_all(process, seizing);
+  for (const tracee::WaitEvent& ended : seizing.take_ended()) handle(ended);
+  forget_lost(process);
+  if (error_number != 0) return error_number;
+  const auto is_its = [&](const auto& task) { return task.second->process == &process; };
+  return std::any_of(tasks_.begin(), tasks_.end(), is_its) ? 0 : ESRCH;
+}
+
+int Engine::seize_all(Process& process, tracee::Seizing& seizing) {
   for (bool found = true; found;) {
     found = false;
     for (pid_t tid : tracee::read_tasks(process.pid)) {
-      if (tasks_.contains(tid) || births_.contains(tid)) continue;
-      const int error_number = tracee::seize(tid);
+      if ((tasks_.contains(tid) && !lost_to_exec(process, tid)) || births_.contains(tid)) continue;
+      const int error_number = seizing.seize(tid);
       if (error_number == ESRCH) continue;  // ended in the meantime
       // The kernel says EPERM of a thread that its seized creator made, for it is ours already, and of one
       // that is ending.
@@ -39,12 +50,36 @@ int Engine::seize_all(Process& process) {
           !status || status->tracer == getpid() || status->state == 'Z' || status->state == 'X';
       if (error_number == EPERM && ours_or_gone) continue;
       if (error_number != 0) return error_number;
-      add_task(tid, process).trap_blocked = read_trap_blocked(tid);
       found = true;
+      // Where it has called exec meanwhile it has the first thread's tid now, and is ours under that.
+      const pid_t now = status ? tid : process.pid;
+      if (!tasks_.contains(now)) add_task(now, process).trap_blocked = read_trap_blocked(now);
     }
   }
-  const auto is_its = [&](const auto& task) { return task.second->process == &process; };
-  return std::any_of(tasks_.begin(), tasks_.end(), is_its) ? 0 : ESRCH;
+  return 0;
+}
+
+// Of a first thread whose tid an untraced one has taken no end is told.
+void Engine::forget_lost(const Process& process) {
+  std::vector<pid_t> lost;
+  for (const auto& [tid, task] : tasks_) {
+    if (task->process != &process) continue;
+    const auto status = tracee::read_status(tid);
+    if (!status || status->tracer != getpid()) lost.push_back(tid);
+  }
+  for (pid_t tid : lost) remove_task(*tasks_.at(tid));
+}
+
+// Whether the process's first thread is another now than the one that was seized: a thread that was not yet
+// has called exec, and no tracer is told.
+bool Engine::lost_to_exec(const Process& process, pid_t tid) {
+  if (tid != process.pid) return false;
+  const auto status = tracee::read_status(tid);
+  return status && status->tracer == 0 && status->state != 'Z' && status->state != 'X';
+}
+
+void Engine::handle_pending() {
+  while (const auto event = queue_.next(tasks_, tracee::Block::no).event) handle(*event);
 }
 
 // A fork that was under way when its thread was seized makes a child that nobody traces. It has copied the
@@ -61,6 +96,7 @@ void Engine::let_forks_finish(Process& process) {
       const auto event = stop_of(tid, kForkWait);
       if (event) handle(*event);
       if (event) break;
+      handle_pending();  // it may exec, and wait until all others' ends have been taken
     }
   }
 }

@@ -299,15 +299,21 @@ void Engine::begin_image(Task& task) {
   process.launching = false;
   process.name = tracee::read_comm(pid);
   process.image.reset();
-  process.trap = read_trap_disposition(pid);  // ignored stays ignored, caught becomes the default (execve(2))
-  task.trap_blocked = read_trap_blocked(pid);
+  const auto status = tracee::read_status(pid).value_or(tracee::StatusFields{});
+  process.trap =
+      trap_disposition_in(status);  // ignored stays ignored, caught becomes the default (execve(2))
+  task.trap_blocked = trap_blocked_in(status.blocked);
   try {
     process.image = std::make_shared<Image>(pid, services_);
     // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its
     // result.
     process.image->begin(task.id, [pid, outside = false]() mutable -> std::optional<pid_t> {
-      outside = outside || (!tracee::forbids_calls(pid) && tracee::leave_syscall(pid) == tracee::Alive::yes);
-      return outside ? std::optional(pid) : std::nullopt;
+      const tracee::Seccomp seccomp = tracee::seccomp_of_stopped(pid);
+      outside = outside ||
+                (seccomp != tracee::Seccomp::forbids && tracee::leave_syscall(pid) == tracee::Alive::yes);
+      if (!outside) return std::nullopt;
+      tracee::remember_seccomp(pid, seccomp);
+      return pid;
     });
     remember(process.image->objects());
     if (process.image->settled()) tell_started(task.id);

@@ -149,7 +149,17 @@ void Engine::with_stopped(pid_t pid, const std::function<void(const NeedStopped&
   if (held) let_held_run(*held);
 }
 
+// An exec by another thread takes the stop of the process's first one away (fs/exec.c, de_thread), and a
+// SIGKILL any: what its tid stands in then is no stop that was asked for, and tells its own story.
+bool Engine::left_its_stop(pid_t tid) {
+  const auto event = tracee::stop_now(tid);
+  queue_.forget(tid);
+  if (event) handle(*event);
+  return event.has_value();
+}
+
 void Engine::let_held_run(pid_t held) {
+  if (left_its_stop(held)) return;
   const auto task = tasks_.find(held);
   if (task == tasks_.end()) return;
   if (!task->second->listening) return go_on(*task->second, 0);
@@ -223,6 +233,7 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
 
 void Engine::let_halted_run(const std::vector<Halted>& halted) {
   for (const Halted& one : halted) {
+    if (one.how == Halted::How::interrupted && left_its_stop(one.tid)) continue;
     const auto task = tasks_.find(one.tid);
     if (task == tasks_.end()) continue;
     if (one.how == Halted::How::interrupted) {

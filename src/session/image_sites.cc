@@ -296,9 +296,13 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
       continue;
     }
     const auto symbol = c_library ? object.file->find_exported(call.name) : std::nullopt;
-    if (symbol && !symbol->ifunc) watch_signal_call(object, symbol->address, static_cast<uint8_t>(call.kind), need_stopped);
+    if (symbol && !symbol->ifunc)
+      watch_signal_call(object, symbol->address, static_cast<uint8_t>(call.kind), need_stopped);
   }
-  for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks)) {
+  const auto first = std::ranges::find_if(
+      objects_, [&](const auto& other) { return other.file->find_exported(of_masks.front()).has_value(); });
+  const elf::ElfFile* by = first == objects_.end() ? nullptr : first->file.get();
+  for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks, by)) {
     if (slot.stub) watch_signal_call(object, *slot.stub, kMask, need_stopped);
     if (slot.stub && !slot.called_directly) continue;
     for (const auto& definer : objects_)

@@ -69,7 +69,7 @@ uint64_t RingWriter::begin_at_front(uint64_t head, uint64_t tail) {
   const uint64_t place = ring_.place_of(head);
   const uint64_t rest = OutputRing::kCapacity - place;
   if (place < (on_full_ == OnFull::drop ? kKeptToDrop : kKept) || head - tail > place / 2 ||
-      rest < sizeof(FrameHeader))
+      rest < sizeof(FrameHeader) || ring_.leaving.load() != 0)
     return head;
   const auto header = static_cast<FrameHeader>(rest - sizeof(FrameHeader)) | static_cast<FrameHeader>(kGap)
                                                                                  << kChannelShift;
@@ -115,11 +115,14 @@ bool RingWriter::wait_for_room(uint64_t size) {
   for (int idle = 0;;) {
     const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
     if (ring_.head.load(std::memory_order_relaxed) + size - tail <= OutputRing::kCapacity) return true;
-    if (reader_gone() || ring_.leaving.load() != 0 || tail == stalled_at_ || on_full_ == OnFull::drop)
+    // Behind a gap there is room as soon as the reader has caught up.
+    const bool leaving = ring_.leaving.load() != 0;
+    const bool at_gap = gap_ != 0 && tail <= gap_at_;
+    if (reader_gone() || (leaving && !at_gap) || tail == stalled_at_ || on_full_ == OnFull::drop)
       return false;
     idle = tail == seen_tail ? idle + 1 : 0;
     seen_tail = tail;
-    if (on_full_ == OnFull::block_a_while && idle > kBlockedRetries) {
+    if ((leaving || on_full_ == OnFull::block_a_while) && idle > kBlockedRetries) {
       stalled_at_ = tail;
       return false;
     }

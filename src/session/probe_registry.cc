@@ -43,6 +43,29 @@ std::shared_ptr<const proto::Prototype> without_arguments(
   return bare;
 }
 
+Probe made_of(const plan::ProbePoint& point) {
+  Probe probe;
+  probe.label = label_of(point);
+  probe.only_from_caller = point.only_from_caller;
+  probe.tail_jump = point.tail_jump;
+  probe.no_return = point.no_return;
+  probe.requests = point.requests;
+  probe.role = point.pair;
+  return probe;
+}
+
+std::string key_of(const Probe& probe, const plan::ProbePoint& point) {
+  return fmt::format("{}|{}|{}{}{}{}{}|{}", probe.label.text(), point.prototype_object,
+                     static_cast<int>(probe.label.kind), static_cast<int>(probe.role), probe.only_from_caller,
+                     probe.tail_jump, probe.no_return, fmt::join(probe.requests, ","));
+}
+
+// For static functions of one name may have several prototypes.
+std::string with_decoder(const std::string& key, const Probe& probe) {
+  return fmt::format("{}|{}|{}", key, static_cast<const void*>(probe.decoder),
+                     static_cast<const void*>(probe.operands));
+}
+
 void describe_types(Probe& probe) {
   probe.label.parameters = probe.decoder->parameter_names();
   probe.label.result_type = probe.decoder->result_type();
@@ -85,20 +108,39 @@ const decode::SdtArguments* ProbeRegistry::operands_of(const plan::ProbePoint& p
 }
 
 // Where its arguments are, and what they are.
-void ProbeRegistry::describe(Probe& probe, const plan::ProbePoint& point, const plan::Objects& objects,
+void ProbeRegistry::describe(Probe& probe, const plan::ProbePoint& point, const Prototypes::Parties& parties,
                              ObjectCache& files) {
-  if (point.kind == plan::ProbeKind::sdt) {
-    probe.operands = operands_of(point, objects);
-    probe.prototype = point.sdt_arguments.empty() ? "no arguments" : "the note's " + point.sdt_arguments;
-    return;
-  }
   const Prototypes::Known& prototype =
-      prototypes_.find(point, objects, files, ObjectCache::Servers::are_not_asked);
+      prototypes_.find(point, parties, files, ObjectCache::Servers::are_not_asked);
   probe.prototype = prototype.note;
   probe.known = prototype.prototype;
   probe.decoder = decoder_of(prototype);
-  if (!options_.lists_probes()) return;
-  describe_types(probe);
+  if (options_.lists_probes()) describe_types(probe);
+}
+
+// Lists tell of prototypes at once, and so do the rules of wrappers. A process that was attached to must not
+// stand while files are read.
+bool ProbeRegistry::may_wait(const plan::ProbePoint& point) const {
+  constexpr size_t kMost = 1000;  // each holds a copy of its point
+  return options_.pids.empty() && !options_.explain && !options_.lists_probes() &&
+         point.kind != plan::ProbeKind::sdt && options_.mechanism != Options::Mechanism::trampoline &&
+         waiting_.size() < kMost;
+}
+
+void ProbeRegistry::settle(Probe& probe) {
+  const auto found =
+      std::ranges::find(waiting_, &probe, [](const auto& entry) { return entry.second.probe; });
+  const Waiting waiting = std::move(found->second);
+  waiting_.erase(found);
+  probe.waits = false;
+  describe(probe, waiting.point, waiting.parties, *waiting.files);
+  by_key_[with_decoder(waiting.key, probe)] = &probe;
+}
+
+Probe& ProbeRegistry::keep(Probe probe) {
+  probe.id = static_cast<event::ProbeId>(probes_.size());
+  probe.label.id = probe.id;
+  return probes_.emplace_back(std::move(probe));
 }
 
 Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files) {
@@ -107,33 +149,33 @@ Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& ob
     ++fate.armed;
     if (fate.samples.size() < kSamples) fate.samples.push_back(point);
   }
-  Probe probe;
-  probe.label = label_of(point);
-  probe.only_from_caller = point.only_from_caller;
-  probe.tail_jump = point.tail_jump;
-  probe.no_return = point.no_return;
-  probe.requests = point.requests;
-  probe.role = point.pair;
+  Probe probe = made_of(point);
   if (point.pair != plan::PairRole::none)
     probe.pair = pairs_.try_emplace(point.name, static_cast<uint32_t>(pairs_.size())).first->second;
-  describe(probe, point, objects, files);
-  // The decoder, for static functions of one name may have several prototypes.
-  auto& known = by_key_[fmt::format("{}|{}|{}{}{}{}{}|{}|{}|{}", probe.label.text(), point.prototype_object,
-                                    static_cast<int>(probe.label.kind), static_cast<int>(probe.role),
-                                    probe.only_from_caller, probe.tail_jump, probe.no_return,
-                                    fmt::join(probe.requests, ","), static_cast<const void*>(probe.decoder),
-                                    static_cast<const void*>(probe.operands))];
-  if (known != nullptr) return *known;
-  probe.id = static_cast<event::ProbeId>(probes_.size());
-  probe.label.id = probe.id;
-  known = &probes_.emplace_back(std::move(probe));
+  const std::string key = key_of(probe, point);
+  const Prototypes::Parties parties = Prototypes::parties_of(point, objects);
+  // Of several points that look alike each must say what it decodes.
+  if (const auto other = waiting_.find(key); other != waiting_.end()) {
+    settle(*other->second.probe);
+  } else if (may_wait(point)) {
+    probe.waits = true;
+    Probe& kept = keep(std::move(probe));
+    waiting_.emplace(key, Waiting{&kept, key, point, parties, &files});
+    return kept;
+  }
+  if (point.kind == plan::ProbeKind::sdt) {
+    probe.operands = operands_of(point, objects);
+    probe.prototype = point.sdt_arguments.empty() ? "no arguments" : "the note's " + point.sdt_arguments;
+  } else {
+    describe(probe, point, parties, files);
+  }
+  auto& known = by_key_[with_decoder(key, probe)];
+  if (known == nullptr) known = &keep(std::move(probe));
   return *known;
 }
 
 Probe& ProbeRegistry::add_syscall(const std::string& name) {
   Probe probe;
-  probe.id = static_cast<event::ProbeId>(probes_.size());
-  probe.label.id = probe.id;
   probe.label.kind = decode::ProbeLabel::Kind::syscall;
   probe.label.name = name;
   probe.label.defined_in = kSyscalls;
@@ -141,7 +183,7 @@ Probe& ProbeRegistry::add_syscall(const std::string& name) {
   probe.prototype = prototype.note;
   probe.decoder = decoder_of(prototype);
   describe_types(probe);
-  return probes_.emplace_back(std::move(probe));
+  return keep(std::move(probe));
 }
 
 void ProbeRegistry::hit(Probe& probe) {

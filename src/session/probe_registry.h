@@ -31,6 +31,7 @@ struct Probe {
   bool only_from_caller = false, tail_jump = false, no_return = false;  // as in ProbePoint
   std::vector<plan::RequestIndex> requests;
   uint64_t hits = 0;
+  bool waits = false;  // what it decodes is found out when it is first asked for
 };
 
 class ProbeRegistry {
@@ -40,12 +41,18 @@ class ProbeRegistry {
 
   // Reads what the point's prototype needs, so that add() is short.
   void read_ahead(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
-  // The probe of a point that has been armed in a process with these objects.
+  // The probe of a point that has been armed in a process with these objects. Of a command that is launched
+  // prototypes are looked for at a probe's first hit: most of many probes are never hit. `files` must live as
+  // long as this.
   Probe& add(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
   // The probe of a system call; there is one for each name.
   Probe& add_syscall(const std::string& name);
   const std::deque<Probe>& all() const { return probes_; }
-  Probe& at(event::ProbeId id) { return probes_[static_cast<size_t>(id)]; }
+  Probe& at(event::ProbeId id) {
+    Probe& probe = probes_[static_cast<size_t>(id)];
+    if (probe.waits) settle(probe);
+    return probe;
+  }
 
   // What became of each request, over all processes.
   struct RequestFate {
@@ -61,13 +68,26 @@ class ProbeRegistry {
  private:
   const decode::CallDecoder* decoder_of(const Prototypes::Known& known);
   const decode::SdtArguments* operands_of(const plan::ProbePoint& point, const plan::Objects& objects);
-  void describe(Probe& probe, const plan::ProbePoint& point, const plan::Objects& objects,
+  // What it takes to look for a prototype later.
+  struct Waiting {
+    Probe* probe;
+    std::string key;
+    plan::ProbePoint point;
+    Prototypes::Parties parties;
+    ObjectCache* files;
+  };
+
+  bool may_wait(const plan::ProbePoint& point) const;
+  void settle(Probe& probe);
+  void describe(Probe& probe, const plan::ProbePoint& point, const Prototypes::Parties& parties,
                 ObjectCache& files);
+  Probe& keep(Probe probe);
 
   const Options& options_;
   Prototypes prototypes_;
   std::deque<Probe> probes_;
   std::unordered_map<std::string, Probe*> by_key_;
+  std::unordered_map<std::string, Waiting> waiting_;  // by key without decoder
   std::unordered_map<std::shared_ptr<const proto::Prototype>, std::unique_ptr<decode::CallDecoder>> decoders_;
   std::unordered_map<std::string, std::unique_ptr<decode::SdtArguments>> operands_;
   std::unordered_map<std::string, uint32_t> pairs_;  // by label

@@ -114,25 +114,29 @@ const Prototypes::Known& Prototypes::of_syscall(const std::string& name, const s
   return known->second;
 }
 
-const Prototypes::Known& Prototypes::find(const plan::ProbePoint& point, const plan::Objects& objects,
-                                          ObjectCache& files, ObjectCache::Servers servers) {
-  const Callee callee = callee_of(point, objects);
+Prototypes::Parties Prototypes::parties_of(const plan::ProbePoint& point, const plan::Objects& objects) {
   const auto* caller = point.kind == plan::ProbeKind::plt ? object_of(objects, point.caller_object) : nullptr;
-  const auto caller_file = caller != nullptr ? caller->file : nullptr;
+  return {callee_of(point, objects), caller != nullptr ? caller->file : nullptr};
+}
+
+const Prototypes::Known& Prototypes::find(const plan::ProbePoint& point, const Parties& parties,
+                                          ObjectCache& files, ObjectCache::Servers servers) {
+  const Callee& callee = parties.callee;
   const std::string key =
       fmt::format("{}@{}~{}|{}:{}|{}", point.name, point.prototype_object, point.clone,
                   static_cast<const void*>(callee.file.get()), callee.address.value_or(ElfAddr{}),
-                  static_cast<const void*>(caller_file.get()));
+                  static_cast<const void*>(parties.caller.get()));
   auto [known, fresh] = known_.try_emplace(key);
   if (!fresh) return known->second;
-  known->second = look_up(point, callee, caller_file, files, servers);
-  asked_.insert({callee.file, caller_file});
+  known->second = look_up(point, parties, files, servers);
+  asked_.insert({callee.file, parties.caller});
   return known->second;
 }
 
-Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Callee& callee,
-                                      const std::shared_ptr<const elf::ElfFile>& caller, ObjectCache& files,
-                                      ObjectCache::Servers servers) {
+Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Parties& parties,
+                                      ObjectCache& files, ObjectCache::Servers servers) {
+  const Callee& callee = parties.callee;
+  const auto& caller = parties.caller;
   // What nobody is stopped for may take its time: a command that is launched waits anyway.
   if (options_.pids.empty()) servers = ObjectCache::Servers::may_be_asked;
   if (point.clone) return {nullptr, "none: a clone's arguments are not those of the source"};

@@ -29,18 +29,27 @@ class Prototypes {
   // Of a system call: from files alone.
   const Known& of_syscall(const std::string& name, const std::string& object);
   const Known& find(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files,
-                    ObjectCache::Servers servers);
+                    ObjectCache::Servers servers) {
+    return find(point, parties_of(point, objects), files, servers);
+  }
 
- private:
-  using Found = std::shared_ptr<const proto::Prototype>;
-  // The function where it is implemented, as far as that is known.
+  // The function where it is implemented, as far as that is known, and who calls it at a call site.
   struct Callee {
     std::shared_ptr<const elf::ElfFile> file;
     std::optional<ElfAddr> address;
   };
+  struct Parties {
+    Callee callee;
+    std::shared_ptr<const elf::ElfFile> caller;
+  };
+  static Parties parties_of(const plan::ProbePoint& point, const plan::Objects& objects);
+  const Known& find(const plan::ProbePoint& point, const Parties& parties, ObjectCache& files,
+                    ObjectCache::Servers servers);
 
-  Known look_up(const plan::ProbePoint& point, const Callee& callee,
-                const std::shared_ptr<const elf::ElfFile>& caller, ObjectCache& files,
+ private:
+  using Found = std::shared_ptr<const proto::Prototype>;
+
+  Known look_up(const plan::ProbePoint& point, const Parties& parties, ObjectCache& files,
                 ObjectCache::Servers servers);
   Found in_files(const plan::ProbePoint& point);
   Found of_alias(const plan::ProbePoint& point);

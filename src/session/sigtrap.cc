@@ -60,13 +60,15 @@ const std::vector<SignalCall>& signal_calls() {
   return kCalls;
 }
 
-TrapDisposition read_trap_disposition(pid_t pid) {
+TrapDisposition trap_disposition_in(const tracee::StatusFields& status) {
   TrapDisposition disposition;
-  const auto status = tracee::read_status(pid);
-  if (!status) return disposition;
-  if ((status->ignored & kTrapBit) != 0) disposition.kind = TrapDisposition::Kind::ignored;
-  if ((status->caught & kTrapBit) != 0) disposition.kind = TrapDisposition::Kind::caught;
+  if ((status.ignored & kTrapBit) != 0) disposition.kind = TrapDisposition::Kind::ignored;
+  if ((status.caught & kTrapBit) != 0) disposition.kind = TrapDisposition::Kind::caught;
   return disposition;
+}
+
+TrapDisposition read_trap_disposition(pid_t pid) {
+  return trap_disposition_in(tracee::read_status(pid).value_or(tracee::StatusFields{}));
 }
 
 TrapBlocked trap_blocked_in(uint64_t mask) {

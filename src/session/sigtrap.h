@@ -16,6 +16,7 @@
 #include "image.h"
 #include "rtrace/arch/regs.h"
 #include "rtrace/base/memory.h"
+#include "rtrace/tracee/proc_fs.h"
 
 namespace rtrace::session {
 
@@ -43,6 +44,7 @@ struct SignalCall {
 const std::vector<SignalCall>& signal_calls();
 
 // What /proc says.
+TrapDisposition trap_disposition_in(const tracee::StatusFields& status);
 TrapDisposition read_trap_disposition(pid_t pid);
 TrapBlocked read_trap_blocked(pid_t tid);
 TrapBlocked trap_blocked_in(uint64_t mask);

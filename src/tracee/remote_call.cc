@@ -137,7 +137,7 @@ RemoteCall::RemoteCall(pid_t tid, const ProcessMemory& memory, VirtAddr gadget, 
     : tid_(tid), memory_(memory), gadget_(gadget), frame_area_(frame_area) {}
 
 RemoteCall::~RemoteCall() {
-  if (!prepared_) return;
+  if (!prepared_ || gone_) return;
   // A task that died in the meantime needs nothing. The mask first: until the registers are its own again,
   // our death sends the thread through rt_sigreturn, which restores both.
   (void)set_signal_mask(tid_, saved_mask_);
@@ -198,11 +198,11 @@ arch::Regs RemoteCall::at_gadget(uint64_t offset) const {
 
 std::optional<WaitEvent> RemoteCall::next_stop() {
   if (awake_) {
-    if (auto event = consume_awake(tid_)) return event;
+    if (auto event = call_stop_awake(tid_)) return event;
     awake_ = false;
   }
   // The code there is ours, but its memory is the process's, which may have put a loop in its place.
-  return consume_within(tid_, kLongestCall);
+  return call_stop_within(tid_, kLongestCall);
 }
 
 bool RemoteCall::run_to_syscall_stop() {
@@ -211,7 +211,10 @@ bool RemoteCall::run_to_syscall_stop() {
     if (resume_to_syscall(tid_) == Alive::gone) return false;
     const auto event = next_stop();
     if (!event || event->status.is_end()) return false;
-    if (std::holds_alternative<SyscallStop>(classify(event->status))) return true;
+    const Stop stop = classify(event->status);
+    // Another thread has begun another program under this tid: nothing of that may be touched.
+    gone_ = std::holds_alternative<Exec>(stop);
+    if (gone_ || std::holds_alternative<SyscallStop>(stop)) return !gone_;
   }
   return false;
 }

@@ -245,6 +245,12 @@ std::optional<WaitEvent> consume_unless_signal(pid_t tid) {
   return signal ? event : consume(tid, Block::no);
 }
 
+std::optional<WaitEvent> consume_unless_exec(pid_t tid) {
+  const auto event = peek(tid);
+  if (!event || std::holds_alternative<Exec>(classify(event->status))) return event;
+  return consume(tid, Block::no);
+}
+
 std::optional<WaitEvent> consume_now(pid_t tid) {
   return consume(tid, Block::no);
 }
@@ -258,22 +264,37 @@ std::optional<WaitEvent> take_awake(pid_t tid, Take take) {
   return std::nullopt;
 }
 
+// The end of a first thread is not told before that of all others, which an exec makes wait for us.
+bool has_ended_untold(pid_t tid) {
+  const auto status = read_status(tid);
+  return status && status->state == 'Z';
+}
+
 template <typename Take>
 std::optional<WaitEvent> take_within(pid_t tid, unsigned milliseconds, Take take) {
   if (auto event = take(tid)) return event;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  using std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kLook(5);
+  const auto end = steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  auto look = steady_clock::now() + kLook;
   ChildSignal stops;
   for (;;) {
     if (auto event = take(tid)) return event;
-    if (std::chrono::steady_clock::now() > end) return std::nullopt;
+    const auto now = steady_clock::now();
+    if (now > end || (now > look && has_ended_untold(tid))) return std::nullopt;
+    if (now > look) look = now + kLook;
     stops.wait();
   }
 }
 
 }  // namespace
 
-std::optional<WaitEvent> consume_awake(pid_t tid) {
-  return take_awake(tid, consume_now);
+std::optional<WaitEvent> call_stop_awake(pid_t tid) {
+  return take_awake(tid, consume_unless_exec);
+}
+
+std::optional<WaitEvent> call_stop_within(pid_t tid, unsigned milliseconds) {
+  return take_within(tid, milliseconds, consume_unless_exec);
 }
 
 std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {
@@ -282,6 +303,10 @@ std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {
 
 std::optional<WaitEvent> stop_awake(pid_t tid) {
   return take_awake(tid, consume_unless_signal);
+}
+
+std::optional<WaitEvent> stop_now(pid_t tid) {
+  return consume_unless_signal(tid);
 }
 
 std::optional<WaitEvent> stop_within(pid_t tid, unsigned milliseconds) {

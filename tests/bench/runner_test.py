@@ -15,7 +15,7 @@ sys.path.insert(0, BENCH)
 import rows  # noqa: E402
 from rows import tracers  # noqa: E402
 from runner import main, process, report, samples  # noqa: E402
-from runner.row import AddsAtMost, AtMost, NotAvailable, RatioAtLeast, RatioAtMost, Row, Side  # noqa: E402
+from runner.row import AddsAtMost, AddsTimes, AtMost, NotAvailable, RatioAtLeast, RatioAtMost, Row, Side  # noqa: E402
 
 
 def counting(values):
@@ -67,6 +67,11 @@ class Verdicts(unittest.TestCase):
         self.assertTrue(self.holds(AddsAtMost("rtrace", "floor", 30)))
         self.assertFalse(self.holds(AddsAtMost("rtrace", "floor", 29)))
         self.assertFalse(self.holds(AtMost("rtrace", 129)))
+
+    def test_what_one_adds_in_terms_of_what_another_adds(self):
+        self.assertTrue(self.holds(AddsTimes("ltrace", "rtrace", "floor", 10)))
+        self.assertFalse(self.holds(AddsTimes("ltrace", "rtrace", "floor", 10.1)))
+        self.assertEqual(report.judge(AddsTimes("ltrace", "floor", "rtrace", 1), self.VALUES), (None, None))
 
     def test_without_one_of_its_sides_nothing_is_said(self):
         self.assertEqual(report.judge(RatioAtMost("rtrace", "uftrace", 1), self.VALUES), (None, None))

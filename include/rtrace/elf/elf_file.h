@@ -115,7 +115,9 @@ class ElfFile {
   const std::vector<CallSlot>& call_slots() const;
   // Those of these names. Cheaper: where only stubs can call them the object's text is not searched for other
   // references (m: 20 ms in libLLVM).
-  std::vector<CallSlot> find_call_slots(std::span<const std::string_view> names) const;
+  // `definer`: those of its functions that it exports, which spares a look at what only others can.
+  std::vector<CallSlot> find_call_slots(std::span<const std::string_view> names,
+                                        const ElfFile* definer = nullptr) const;
   std::vector<CallSlot> find_call_slots(std::string_view name) const {
     return find_call_slots(std::span(&name, 1));
   }
@@ -129,7 +131,7 @@ class ElfFile {
   const std::vector<Import>& imports() const;
   // Whether one of these names is among them. Where imports() has not been asked for, that takes no table of
   // all.
-  bool imports_any(std::span<const std::string_view> names) const;
+  bool imports_any(std::span<const std::string_view> names, const ElfFile* definer = nullptr) const;
   // Whether its own symbols have versions.
   bool defines_versions() const;
 

@@ -64,7 +64,8 @@ class RemoteCall {
   VirtAddr gadget_;
   bool prepared_ = false;
   bool failed_ = false;
-  bool awake_ = false;      // while the stops come soon
+  bool gone_ = false;   // the program that made the calls
+  bool awake_ = false;  // while the stops come soon
   Seccomp seccomp_ = Seccomp::forbids;
   bool suspended_ = false;  // the task's seccomp filter
   arch::Regs saved_;

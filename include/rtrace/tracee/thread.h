@@ -80,21 +80,25 @@ PeekAnswer peek_any(Block block);
 std::optional<WaitEvent> peek(pid_t tid);
 // One task; the stop or end is consumed.
 std::optional<WaitEvent> consume(pid_t tid, Block block);
-// The same, waiting for the moment in which a stop that has been asked for comes, and without sleep: being
-// woken across processors takes longer than most of them. Not for a tracee that may need our processor.
-std::optional<WaitEvent> consume_awake(pid_t tid);
+// The same in a call of ours, first for the moment in which its stops come, and without sleep: being woken
+// across processors takes longer than most of them; not for a tracee that may need our processor. An exec's
+// stop is peeked only: it is another program's, and for those to handle who know it.
+std::optional<WaitEvent> call_stop_awake(pid_t tid);
+std::optional<WaitEvent> call_stop_within(pid_t tid, unsigned milliseconds);
 // Whether the scheduler may choose another processor for what we resume.
 bool may_run_elsewhere();
 // After a remote call: from its stop, outside of the kernel's signal path, into one of our interrupt, inside
 // it, where alone the kernel restarts system calls. Answers the signal that came first and that the thread is
 // owed at its detach; 0: none.
 int stop_in_signal_path(pid_t tid);
-// One task, consumed, waiting at most so long.
+// One task, consumed, waiting at most so long. Nothing, too, where it has ended and waits for the end of all
+// other threads to be told of that.
 std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds);
 // The same for a stop that is asked for while the task runs, so that another may come first: a signal, an
 // int3's too, is peeked only. Consuming takes it from the kernel (kernel/exit.c, wait_task_stopped, clears
 // the exit code that ptrace_signal goes by), and our death would be the loss of it: it is consumed when the
 // registers are those that the task may run on with, or not at all where it is resumed with the signal.
+std::optional<WaitEvent> stop_now(pid_t tid);
 std::optional<WaitEvent> stop_awake(pid_t tid);
 std::optional<WaitEvent> stop_within(pid_t tid, unsigned milliseconds);
 

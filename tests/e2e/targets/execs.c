@@ -1,7 +1,8 @@
 /* execs HOW PROGRAM [WORD...]: calls add(1, 1), then becomes PROGRAM. HOW: self, thread (another than the
-   main thread calls exec, while a third waits), child (a child does; it must end with status 7, and add(3, 3)
-   follows). */
+   main thread calls exec, while a third waits), traced (the same, once the process has a tracer), child (a
+   child does; it must end with status 7, and add(3, 3) follows). */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,21 @@ static void* become(void* words) {
   _exit(98);
 }
 
+static int has_tracer(void) {
+  char line[128];
+  int tracer = 0;
+  FILE* status = fopen("/proc/self/status", "r");
+  while (status != NULL && tracer == 0 && fgets(line, sizeof line, status) != NULL)
+    sscanf(line, "TracerPid: %d", &tracer);
+  if (status != NULL) fclose(status);
+  return tracer != 0;
+}
+
+static void* become_when_traced(void* words) {
+  while (!has_tracer()) usleep(100);
+  return become(words);
+}
+
 static void* wait_for_ever(void* unused) {
   for (;;) pause();
   return unused;
@@ -22,10 +38,11 @@ int main(int argc, char** argv) {
   if (argc < 3 || add(1, 1) != 2) return 99;
   char** words = argv + 2;
   if (strcmp(argv[1], "self") == 0) become(words);
-  if (strcmp(argv[1], "thread") == 0) {
+  const int traced = strcmp(argv[1], "traced") == 0;
+  if (traced || strcmp(argv[1], "thread") == 0) {
     pthread_t one, other;
     pthread_create(&one, NULL, wait_for_ever, NULL);
-    pthread_create(&other, NULL, become, words);
+    pthread_create(&other, NULL, traced ? become_when_traced : become, words);
     wait_for_ever(NULL);
   }
   pid_t child = fork();

@@ -111,6 +111,23 @@ TEST(CallSlots, FoundByNameSayTheSameAsTheWholeList) {
   }
 }
 
+TEST(CallSlots, FoundByNamesWithTheirDefinerAreTheSame) {
+  const auto definer = ElfFile::open("/lib/x86_64-linux-gnu/libc.so.6");
+  constexpr std::string_view kNames[] = {"sigprocmask", "pthread_sigmask", "no_such_function"};
+  for (const char* path : {"/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1", "/usr/bin/python3", "/bin/bash"}) {
+    SCOPED_TRACE(path);
+    const auto all = ElfFile::open(path), asked = ElfFile::open(path);
+    std::vector<std::pair<std::string_view, ElfAddr>> expected, found;
+    for (const CallSlot& slot : all->call_slots())
+      if (std::ranges::find(kNames, slot.name) != std::end(kNames))
+        expected.emplace_back(slot.name, slot.stub.value_or(slot.slot));
+    for (const CallSlot& slot : asked->find_call_slots(kNames, definer.get()))
+      found.emplace_back(slot.name, slot.stub.value_or(slot.slot));
+    EXPECT_THAT(expected, testing::Not(IsEmpty()));
+    EXPECT_EQ(found, expected);
+  }
+}
+
 TEST(CallSlots, OfAStaticProgramAreNoneButItsIrelativeSlotsAreKnown) {
   auto file = open_fixture("static");
   EXPECT_THAT(file->call_slots(), IsEmpty());
@@ -165,6 +182,30 @@ TEST(Imports, OfObjectsThatExportNothingAreFound) {
     const auto file = open_fixture(name);
     EXPECT_NE(std::ranges::find(file->imports(), std::string_view("write"), &ElfFile::Import::name),
               file->imports().end());
+  }
+}
+
+TEST(Imports, AreFoundByNameWithAndWithoutTheTableOfAll) {
+  const auto libc = ElfFile::open("/lib/x86_64-linux-gnu/libc.so.6");
+  const auto libm = ElfFile::open("/lib/x86_64-linux-gnu/libm.so.6");
+  const auto imports = [](const ElfFile& file, std::string_view name, const ElfFile* definer = nullptr) {
+    return file.imports_any(std::span(&name, 1), definer);
+  };
+  for (const char* path : {"/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1", "/usr/bin/python3"}) {
+    SCOPED_TRACE(path);
+    const auto file = ElfFile::open(path), listed = ElfFile::open(path);
+    ASSERT_GT(listed->imports().size(), 256u) << "few enough for all of their names to be read";
+    for (const ElfFile::Import& import : listed->imports()) {
+      EXPECT_TRUE(imports(*file, import.name)) << import.name;
+      EXPECT_TRUE(imports(*listed, import.name)) << import.name;
+      const ElfFile* definer = import.from == "libc.so.6"   ? libc.get()
+                               : import.from == "libm.so.6" ? libm.get()
+                                                            : nullptr;
+      EXPECT_TRUE(imports(*file, import.name, definer)) << import.name;
+    }
+    EXPECT_FALSE(imports(*file, "no_such_function"));
+    EXPECT_FALSE(imports(*file, "LLVMInitializeCore")) << "what it defines";
+    EXPECT_FALSE(imports(*file, ""));
   }
 }
 

@@ -110,6 +110,31 @@ TEST_F(OutputRingTest, AReaderThatIsAlwaysALittleBehindKeepsTheRingInAFewPagesTo
   EXPECT_EQ(rest.find_first_not_of('\0'), std::string_view::npos);
 }
 
+TEST_F(OutputRingTest, WhatIsWrittenWhileWeLeaveWaitsForTheReaderBehindAGap) {
+  RingWriter writer(ring(), event.get(), OnFull::block_a_while);
+  const std::string frame(100'000, 'f');
+  size_t received = 0;
+  bool first = true;
+  RingReader reader(ring(), event.get(), [&](Channel, std::string_view batch) {
+    received += batch.size();
+    if (std::exchange(first, false)) writer.write(frame);
+    return true;
+  });
+  size_t sent = 5 * frame.size();
+  for (int i = 0; i < 3; ++i) writer.write(frame);
+  ASSERT_TRUE(reader.drain());
+  writer.write(frame);  // at the ring's beginning, with a frame still to be read behind it
+  ASSERT_GT(ring().head - ring().tail, OutputRing::kCapacity - kMiB);
+  ring().leaving = 1;
+  std::thread front_end([&] { reader.run(); });
+  for (int i = 0; i < 400; ++i) writer.write(frame);
+  sent += 400 * frame.size();
+  EXPECT_EQ(writer.take_dropped(), 0u);
+  reader.stop();
+  front_end.join();
+  EXPECT_EQ(received, sent);
+}
+
 TEST_F(OutputRingTest, AWriterThatCanWaitIsAskedToWhileTheReaderIsBehindAndMoves) {
   RingWriter writer(ring(), event.get(), OnFull::block_a_while), dropping(ring(), event.get(), OnFull::drop);
   EXPECT_FALSE(writer.should_ease());

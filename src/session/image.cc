@@ -164,6 +164,10 @@ bool Image::is_current() const {
   return space_->memory().read_forced(objects_[0].range().begin, first) == sizeof first;
 }
 
+void Image::say_unless_gone(const std::string& line) const {
+  if (is_current()) services_.reporter.say(line);
+}
+
 // DT_DEBUG, else the name that glibc and musl give it.
 void Image::find_rendezvous() {
   if (auto dynamic = objects_[0].file->dynamic())
@@ -182,7 +186,7 @@ bool Image::watch_hook(VirtAddr hook, const NeedStopped& need_stopped) {
     return true;
   }
   const auto* declined = std::get_if<mech::Declined>(&answer);
-  services_.reporter.say(fmt::format(
+  say_unless_gone(fmt::format(
       "the dynamic linker's hook of process {} cannot be watched ({}): libraries loaded later will be missed",
       pid_, declined != nullptr ? declined->reason : "no room near it"));
   return false;
@@ -225,7 +229,7 @@ std::optional<elf::LoadedObject> Image::load(const loader::LinkMapEntry& entry) 
     take_object(object, {*mapping, entry.bias, std::nullopt});
   } catch (const Error& error) {
     left_out_.insert(key);
-    services_.reporter.say(fmt::format("{} is left out: {}", object.path, error.what()));
+    say_unless_gone(fmt::format("{} is left out: {}", object.path, error.what()));
     return std::nullopt;
   }
   return loaded_[key] = object;
@@ -262,7 +266,7 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
   if (!map) return without_link_map(moment, who, need_stopped);
   if (map->state != loader::LinkState::consistent && moment == Moment::hook) return;
   if (map->truncated)
-    services_.reporter.say(
+    say_unless_gone(
         fmt::format("the link map of process {} is broken; what follows the break is left out", pid_));
   const auto changes = loader::diff(link_map_, *map);
   std::vector<VirtAddr> standing;
@@ -302,7 +306,7 @@ void Image::without_link_map(Moment moment, event::TraceeId who, const NeedStopp
     return;
   }
   if (moment != Moment::attach) return;
-  services_.reporter.say(fmt::format(
+  say_unless_gone(fmt::format(
       "the link map of process {} cannot be read: for now only the main program is traced", pid_));
   if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
   arm({objects_[0]}, plan::Relocated::yes, need_stopped);

@@ -271,6 +271,9 @@ class Image {
   const elf::LoadedObject* vdso();
   const elf::LoadedObject* object(elf::ObjectId id) const;
   void explain(const std::string& line);
+  // What cannot be read of a process that has ended, or become another program, is no fault of its: both are
+  // told as events.
+  void say_unless_gone(const std::string& line) const;
   void refuse(const plan::ProbePoint& point, const std::string& reason);
 
   pid_t pid_;

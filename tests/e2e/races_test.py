@@ -273,24 +273,15 @@ class Exec(unittest.TestCase):
 
     def test_one_that_begins_while_the_process_is_attached_to_holds_nobody_up_and_is_traced(self):
         """The thread that calls exec may be seized already or not; the others end, and exec waits until that is taken."""
-        seen = 0
         for number in range(ROUNDS):
-            with tempfile.TemporaryDirectory() as folder:
-                output = os.path.join(folder, "trace")
-                with harness.Target([harness.target("execs"), "traced", harness.target("children"), "leaf"]) as process:
-                    words = [harness.RTRACE, "-q", "-o", output, "-F", harness.CONF, "-x", "add", "-p", str(process.pid)]
-                    words[1:1] = (["--mechanism=trampoline"], ["-f"], [])[number % 3]
-                    rtrace = subprocess.run(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
-                                            env=harness.environment(), timeout=harness.PATIENCE)
-                    status = process.finish()[1]
-                trace = harness.read_text(output) if os.path.exists(output) else ""
-                self.assertEqual(status, 7, rtrace)
-                if rtrace.returncode == 0:
-                    self.assertIn(ADD + "2, 2)", trace, rtrace)
-                    seen += 1
-                else:
-                    self.assertRegex(rtrace.stderr, r"cannot attach to .*(no such process|has ended|is a zombie)")
-        self.assertGreater(seen, ROUNDS // 2)
+            options = (["--mechanism=trampoline"], ["-f"], [])[number % 3]
+            program = harness.target("execs")
+            with harness.Target([program, "traced", program, "told"]) as process:
+                attached = harness.Attached([*options, "-F", harness.CONF, "-x", "add"], [process.pid])
+                process.go()
+                status = process.finish()[1]
+                result = attached.end()
+                self.assertEqual((status, result.trace.count(ADD + "2, 2)")), (7, 1), result)
 
     def test_a_program_becomes_a_static_one(self):
         for how in ("self", "thread"):

@@ -1,6 +1,7 @@
 /* execs HOW PROGRAM [WORD...]: calls add(1, 1), then becomes PROGRAM. HOW: self, thread (another than the
    main thread calls exec, while a third waits), traced (the same, once the process has a tracer), child (a
-   child does; it must end with status 7, and add(3, 3) follows). */
+   child does; it must end with status 7, and add(3, 3) follows). "execs told" waits for a line, calls
+   add(2, 2) and ends with status 7. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +35,12 @@ static void* wait_for_ever(void* unused) {
   return unused;
 }
 
+static int told(void) {
+  return getchar() != EOF && add(2, 2) == 4 ? 7 : 8;
+}
+
 int main(int argc, char** argv) {
+  if (argc == 2 && strcmp(argv[1], "told") == 0) return told();
   if (argc < 3 || add(1, 1) != 2) return 99;
   char** words = argv + 2;
   if (strcmp(argv[1], "self") == 0) become(words);

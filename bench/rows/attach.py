@@ -19,10 +19,10 @@ UNUSED = ("-x", "getpgid@libc.so.6")
 class Gaps(process.Held):
     """targets/gaps with libLLVM mapped, whose threads have settled."""
 
-    def __init__(self, context):
+    def __init__(self, context, threads=4):
         if not process.library_path(LLVM):
             raise NotAvailable("no " + LLVM)
-        super().__init__(process.ahead_of_others([context.target("gaps"), "4", LLVM], TARGET), context.all_cores)
+        super().__init__(process.ahead_of_others([context.target("gaps"), str(threads), LLVM], TARGET), context.all_cores)
         self.expect("pid ")
         time.sleep(0.05)
         self.longest()
@@ -68,15 +68,17 @@ def interrupt(tracer):
         raise process.Failure("it did not detach") from None
 
 
-def untraced(context):
-    with Gaps(context) as gaps:
-        time.sleep(0.5)
-        return gaps.longest()
-
-
-def rtrace(options, detached):
+def untraced(threads):
     def measure(context):
-        with Gaps(context) as gaps:
+        with Gaps(context, threads) as gaps:
+            time.sleep(0.5)
+            return gaps.longest()
+    return measure
+
+
+def rtrace(options, detached, threads=4):
+    def measure(context):
+        with Gaps(context, threads) as gaps:
             tracer = Rtrace(context, gaps.pid, options)
             attached = gaps.longest()
             tracer.end()
@@ -114,13 +116,16 @@ def arming(options):
 
 def rows():
     return [
-        Row("attach-gap", "attach to 4 threads with libLLVM mapped, and detach: the longest pause of a thread", "ms", (
-            Side("untraced", untraced), Side("rtrace", rtrace(UNUSED, True)),
+        Row("attach-gap", "attach to a process with libLLVM mapped, and detach: the longest pause of 4 threads behind its first", "ms", (
+            Side("untraced", untraced(4)), Side("rtrace", rtrace(UNUSED, True)),
             Side("rtrace, the attach alone", rtrace(UNUSED, False)), Side("ltrace", ltrace), Side("gdb", gdb)),
             (AtMost("rtrace", 0.3),), base="untraced",
             note="The threads sleep for 50 us between two looks at the clock: so long a pause is no pause. Threads and "
                  "tracers have real-time priorities where that is permitted. Where `untraced` is far above those 50 us all the "
                  "same, the machine is not quiet and the figures are its scheduler's."),
+        Row("attach-gap-first", "the same, but the longest pause of the process's first thread, which makes rtrace's calls", "ms", (
+            Side("untraced", untraced(0)), Side("rtrace", rtrace(UNUSED, True, 0)),
+            Side("rtrace, the attach alone", rtrace(UNUSED, False, 0))), base="untraced"),
         Row("attach-ready", "from the start of rtrace until all is armed in a process that runs", "ms", (
             Side("one probe", arming(UNUSED)), Side("35 000 probes in libLLVM", arming(("-x", "@" + LLVM)))),
             base="one probe", rounds=2),

@@ -1,7 +1,8 @@
 /* gaps THREADS [LIBRARY]: threads that look at the clock every 50 microseconds, with LIBRARY mapped. For each
    line of its input it prints `gap NANOSECONDS`: the longest time, since the line before, for which one of
    the threads has not looked. They sleep in between, so that it is not the scheduler's turns that are
-   measured where threads are more than cores. */
+   measured where threads are more than cores. With 0 for THREADS the first thread itself looks, and another
+   one reads the input. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,22 +34,27 @@ static void* watch(void* unused) {
   return NULL;
 }
 
+static void* answer(void* unused) {
+  (void)unused;
+  for (int c = getchar(); c != EOF; c = getchar()) {
+    if (c != '\n') continue;
+    printf("gap %llu\n", (unsigned long long)atomic_exchange(&longest, 0));
+    fflush(stdout);
+  }
+  exit(0);
+}
+
 int main(int argc, char** argv) {
   int threads = argc > 1 ? atoi(argv[1]) : 4;
   if (argc > 2 && dlopen(argv[2], RTLD_NOW) == NULL) {
     fprintf(stderr, "%s\n", dlerror());
     return 2;
   }
-  for (int i = 0; i < threads; i++) {
-    pthread_t made;
+  pthread_t made;
+  for (int i = 0; i < threads; i++)
     if (pthread_create(&made, NULL, watch, NULL) != 0) return 2;
-  }
+  if (threads == 0 && pthread_create(&made, NULL, answer, NULL) != 0) return 2;
   printf("pid %d\n", (int)getpid());
   fflush(stdout);
-  for (int c = getchar(); c != EOF; c = getchar()) {
-    if (c != '\n') continue;
-    printf("gap %llu\n", (unsigned long long)atomic_exchange(&longest, 0));
-    fflush(stdout);
-  }
-  return 0;
+  (threads == 0 ? watch : answer)(NULL);
 }

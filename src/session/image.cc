@@ -54,6 +54,7 @@ Image::Image(Tag, const Image& parent, pid_t child)
       maps_(parent.maps_),
       objects_(parent.objects_),
       interpreter_(parent.interpreter_),
+      restored_(parent.restored_),
       link_map_(parent.link_map_),
       rendezvous_(parent.rendezvous_),
       relocated_once_(parent.relocated_once_),

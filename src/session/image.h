@@ -178,6 +178,9 @@ class Image {
   // Says where the program has overwritten, unmapped or mapped anew the code that probes stand in, by itself:
   // calls there are not seen any more. Once for each object.
   void report_lost_probes();
+  // Takes the int3s out, after a last look for lost ones. Safe while threads run, at any time and more than
+  // once; a site that a thread has met before still knows it.
+  void restore_code();
 
   // Whether that process runs the same program at the same place: a fork child of ours that nobody told of.
   bool is_of(pid_t pid) const;
@@ -284,6 +287,7 @@ class Image {
   std::vector<tracee::MapsEntry> maps_;
   plan::Objects objects_;
   elf::LoadedObject interpreter_;  // at exec, until the link map names it
+  bool restored_ = false;  // of this process or, before the fork, of its parent
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false;

@@ -164,6 +164,11 @@ void Image::report_lost_probes() {
   }
 }
 
+void Image::restore_code() {
+  if (!std::exchange(restored_, true)) report_lost_probes();
+  space_->restore(space_->memory());
+}
+
 std::string Image::armed_key(const plan::ProbePoint& point) {
   return fmt::format("{}|{}{}|{}|{}|{}", point.address, static_cast<int>(point.kind),
                      static_cast<int>(point.pair), static_cast<uint32_t>(point.caller_object), point.name,

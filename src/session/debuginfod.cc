@@ -45,9 +45,13 @@ Debuginfod::Answer ask_program(const std::string& id, milliseconds left) {
 
 }  // namespace
 
-Debuginfod::Answer Debuginfod::ask(std::span<const std::byte> build_id) {
+bool Debuginfod::has_servers() {
   const char* servers = getenv("DEBUGINFOD_URLS");
-  if (servers == nullptr || *servers == 0 || build_id.empty() || build_id.size() > 64) return {};
+  return servers != nullptr && *servers != 0;
+}
+
+Debuginfod::Answer Debuginfod::ask(std::span<const std::byte> build_id) {
+  if (!has_servers() || build_id.empty() || build_id.size() > 64) return {};
   if (!left_) left_ = limit();
   if (left_->count() <= 0) return {{}, "debuginfod took too long before, and is not asked again"};
   const auto begin = Clock::now();

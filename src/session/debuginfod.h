@@ -20,6 +20,8 @@ class Debuginfod {
     std::string reason;  // empty too where nobody was asked
   };
   Answer ask(std::span<const std::byte> build_id);
+  // Whether the user's environment names servers.
+  static bool has_servers();
 
  private:
   std::optional<std::chrono::milliseconds> left_;  // of the time that may be spent

@@ -242,7 +242,8 @@ void Engine::arm_attached(const Process& attached) {
       auto stopped = need_stopped.all();
       return process() ? std::move(stopped) : std::nullopt;
     };
-    image->sync(Image::Moment::attach, who, {look_first, all});
+    const auto let_go = [&] { need_stopped.let_go(); };
+    image->sync(Image::Moment::attach, who, {look_first, all, let_go});
     // The first that were asked for may have come too late, and one been there for the rest.
     if (process() && image->unfinished() && need_stopped() && process()) image->finish_arming(need_stopped);
     if (!process() || process()->trap.kind != TrapDisposition::Kind::caught) return;

@@ -130,7 +130,8 @@ std::vector<pid_t> Engine::tids_of(const std::vector<Halted>& halted, pid_t held
   return tids;
 }
 
-// `work` gets one task of the process stopped where it asks for that, or all; they run on afterwards.
+// `work` gets one task of the process stopped where it asks for that, or all; they run on afterwards, or when
+// it lets the one go.
 void Engine::with_stopped(pid_t pid, const std::function<void(const NeedStopped&)>& work) {
   std::optional<pid_t> held;
   std::optional<std::vector<Halted>> others;
@@ -144,7 +145,10 @@ void Engine::with_stopped(pid_t pid, const std::function<void(const NeedStopped&
     if (!others) others = halt_others(pid, *held);
     return others ? std::optional(tids_of(*others, *held)) : std::nullopt;
   };
-  work({one, all});
+  const auto let_go = [&] {
+    if (held && !others) let_held_run(*std::exchange(held, std::nullopt));
+  };
+  work({one, all, let_go});
   if (others) let_halted_run(*others);
   if (held) let_held_run(*held);
 }

@@ -55,20 +55,28 @@ class NeedStopped {
  public:
   using One = std::function<std::optional<pid_t>()>;
   using All = std::function<std::optional<std::vector<pid_t>>()>;
+  using LetGo = std::function<void()>;
   template <typename Callable,
             typename = std::enable_if_t<std::is_invocable_r_v<std::optional<pid_t>, Callable&>>>
   // NOLINTNEXTLINE(google-explicit-constructor): a lambda serves wherever one is asked for
-  NeedStopped(Callable one, All all = nullptr) : one_(std::move(one)), all_(std::move(all)) {}
+  NeedStopped(Callable one, All all = nullptr, LetGo let_go = nullptr)
+      : one_(std::move(one)), all_(std::move(all)), let_go_(std::move(let_go)) {}
 
   // One, in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt where none
   // can be had now.
   std::optional<pid_t> operator()() const { return one_(); }
   // All that its memory has, each in a consumed stop, so that code of several bytes may be written.
   std::optional<std::vector<pid_t>> all() const { return all_ ? all_() : std::nullopt; }
+  // One that was stopped for us alone need not stand while what follows is done: it runs on, and is stopped
+  // anew where one is asked for again. Nothing where all stand, or it stands for a reason of its own.
+  void let_go() const {
+    if (let_go_) let_go_();
+  }
 
  private:
   One one_;
   All all_;
+  LetGo let_go_;
 };
 
 class Image {

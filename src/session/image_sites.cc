@@ -275,6 +275,7 @@ void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
     const elf::LoadedObject* target = object(id);
     if (target == nullptr) continue;
     const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
+    need_stopped.let_go();
     for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
   }
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "debuginfod.h"
+
 namespace rtrace::session {
 namespace {
 
@@ -119,10 +121,10 @@ void ProbeRegistry::describe(Probe& probe, const plan::ProbePoint& point, const 
 }
 
 // Lists tell of prototypes at once, and so do the rules of wrappers. A process that was attached to must not
-// stand while files are read.
+// stand while files are read, and none while servers are asked.
 bool ProbeRegistry::may_wait(const plan::ProbePoint& point) const {
   constexpr size_t kMost = 1000;  // each holds a copy of its point
-  return options_.pids.empty() && !options_.explain && !options_.lists_probes() &&
+  return options_.pids.empty() && !Debuginfod::has_servers() && !options_.explain && !options_.lists_probes() &&
          point.kind != plan::ProbeKind::sdt && options_.mechanism != Options::Mechanism::trampoline &&
          waiting_.size() < kMost;
 }
@@ -155,9 +157,10 @@ Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& ob
   const std::string key = key_of(probe, point);
   const Prototypes::Parties parties = Prototypes::parties_of(point, objects);
   // Of several points that look alike each must say what it decodes.
+  const bool first = keys_.insert(key).second;
   if (const auto other = waiting_.find(key); other != waiting_.end()) {
     settle(*other->second.probe);
-  } else if (may_wait(point)) {
+  } else if (first && may_wait(point)) {
     probe.waits = true;
     Probe& kept = keep(std::move(probe));
     waiting_.emplace(key, Waiting{&kept, key, point, parties, &files});

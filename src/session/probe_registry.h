@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "prototypes.h"
@@ -88,6 +89,7 @@ class ProbeRegistry {
   std::deque<Probe> probes_;
   std::unordered_map<std::string, Probe*> by_key_;
   std::unordered_map<std::string, Waiting> waiting_;  // by key without decoder
+  std::unordered_set<std::string> keys_;              // without decoder, of all points that came
   std::unordered_map<std::shared_ptr<const proto::Prototype>, std::unique_ptr<decode::CallDecoder>> decoders_;
   std::unordered_map<std::string, std::unique_ptr<decode::SdtArguments>> operands_;
   std::unordered_map<std::string, uint32_t> pairs_;  // by label

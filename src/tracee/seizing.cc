@@ -1,12 +1,18 @@
 #include "rtrace/tracee/seizing.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <utility>
 
+#include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
+
+#ifndef sigev_notify_thread_id  // timer_create(2); glibc names it from 2.38 on
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
 namespace rtrace::tracee {
 namespace {
@@ -20,13 +26,19 @@ static_assert(std::atomic<Seizing*>::is_always_lock_free);
 
 }  // namespace
 
+// The ticks come to the thread that waits, whichever others there are.
 Seizing::Seizing(pid_t pid) : pid_(pid) {
   struct sigaction action {};
   action.sa_handler = on_alarm;
   sigaction(SIGALRM, &action, &before_);
+  sigset_t alarm;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  pthread_sigmask(SIG_UNBLOCK, &alarm, &mask_before_);
   sigevent event{};
-  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGALRM;
+  event.sigev_notify_thread_id = gettid();
   has_timer_ = timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0;
   const itimerspec ticks{kPeriod, kPeriod};
   if (has_timer_) timer_settime(timer_, 0, &ticks, nullptr);
@@ -34,6 +46,7 @@ Seizing::Seizing(pid_t pid) : pid_(pid) {
 
 Seizing::~Seizing() {
   if (has_timer_) timer_delete(timer_);
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   sigaction(SIGALRM, &before_, nullptr);
 }
 
@@ -44,24 +57,21 @@ void Seizing::on_alarm(int) {
   errno = error_number;
 }
 
+// Whoever made them ours: those that seized threads create are from their first moment. Its thread stands in
+// ptrace(2) and holds no lock, so that memory may be allocated here.
 void Seizing::reap() {
-  for (pid_t& tid : seized_) {
+  for (pid_t tid : read_tasks(pid_)) {
     siginfo_t info{};
-    const bool ended = tid != 0 && tid != pid_ &&
-                       waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | __WALL) == 0 &&
-                       info.si_pid != 0;
-    if (!ended) continue;
-    ended_.push_back({tid, {info.si_code, info.si_status}});  // there is room
-    tid = 0;
+    if (tid != pid_ && waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | __WALL) == 0 &&
+        info.si_pid != 0)
+      ended_.push_back({tid, {info.si_code, info.si_status}});
   }
 }
 
 int Seizing::seize(pid_t tid) {
-  ended_.reserve(seized_.size());
   waiting = this;
   const int error_number = tracee::seize(tid);
   waiting = nullptr;
-  if (error_number == 0) seized_.push_back(tid);
   return error_number;
 }
 

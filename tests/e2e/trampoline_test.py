@@ -127,6 +127,14 @@ class Counting(unittest.TestCase):
         result = harness.run(COUNTING + LEAVES + ["--hist=labs", harness.target("counts"), "plain", "1000"])
         self.assertIn("labs@libc.so.6, 1000 calls", result.trace.replace(":", ","), result)
 
+    def test_of_a_launched_command_what_is_called_often_goes_by_trampoline_by_itself(self):
+        for options, count in ((["-c"], 0), (["--summary"], 20000)):
+            with self.subTest(options=options):
+                result = harness.run(options + ["-x", "labs@libc.so.*", harness.target("counts"), "plain", "20000"])
+                self.assertRegex(result.trace, r"trampolines since they were called often: labs@libc\.so\.6\n")
+                self.assertEqual(harness.Summary(result.trace).rows[NAMES[1]]["calls"], 20000, result)
+                self.assertEqual(len(re.findall(r"^labs@libc\.so\.6\(-?\d+\) += \d+$", result.trace, re.M)), count)
+
     def test_what_is_declined_is_said_with_its_reason_and_counted_all_the_same(self):
         words = ["-q", "-F", harness.CONF, "-x", "fork@libc.so.*", "-x", "printf@libc.so.*", "-x", "dlsym@libc.so.*",
                  "-x", "_init"]

@@ -15,7 +15,7 @@
 
 namespace rtrace::tracee {
 
-// One at a time; SIGALRM must not be blocked. Until it ends, SIGALRM is its own.
+// One at a time, of the thread that made it. Until it ends, SIGALRM is its own.
 class Seizing {
  public:
   // Of the threads of this process, whose first one an exec needs nobody to reap.
@@ -24,7 +24,8 @@ class Seizing {
   Seizing(const Seizing&) = delete;
   Seizing& operator=(const Seizing&) = delete;
 
-  // As tracee::seize(); but the threads that were seized by this before are reaped while it waits.
+  // As tracee::seize(); but while it waits, those of the process's other threads are reaped that are ours and
+  // have ended.
   int seize(pid_t tid);
   // What was reaped so since the last question: the ends of threads, which no wait will tell again.
   std::vector<WaitEvent> take_ended();
@@ -34,9 +35,9 @@ class Seizing {
   void reap();
 
   pid_t pid_;
-  std::vector<pid_t> seized_;
   std::vector<WaitEvent> ended_;
   struct sigaction before_ {};
+  sigset_t mask_before_{};
   timer_t timer_{};
   bool has_timer_ = false;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <optional>
 
@@ -49,13 +50,20 @@ DebugFile open_file(std::string path) {
   }
 }
 
-// Asked once for each: of many objects most lie in few folders, and most have none for debug files.
+// Asked once a second for each: of many objects most lie in few folders, and most have none for debug files.
 bool is_folder(const std::string& path) {
-  thread_local std::map<std::string, bool> known;
-  const auto [entry, fresh] = known.try_emplace(path);
+  using Clock = std::chrono::steady_clock;
+  struct Known {
+    Clock::time_point until;
+    bool folder = false;
+  };
+  thread_local std::map<std::string, Known> all;
+  Known& known = all[path];
+  const auto now = Clock::now();
+  if (now < known.until) return known.folder;
   struct stat status {};
-  if (fresh) entry->second = stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-  return entry->second;
+  known = {now + std::chrono::seconds(1), stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)};
+  return known.folder;
 }
 
 bool same_build_id(const Image& a, const Image& b) {

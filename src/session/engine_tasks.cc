@@ -261,6 +261,7 @@ void Engine::on(Task& task, tracee::Exec) {
   Process& process = *task.process;
   (void)tracee::consume(pid, tracee::Block::no);
   queue_.forget(pid);
+  tracee::forget_seccomp(pid);  // another thread may have become this one
   task.account = {};
   if (process.silent) {
     take_thread_pointer_back(process);

@@ -288,6 +288,21 @@ void Image::watch_signal_call(const elf::LoadedObject& object, ElfAddr where, ui
   if (auto* installed = std::get_if<mech::Installed>(&answer)) installed->site->signal_call = kind;
 }
 
+// The only object that exports these, if with versions: callers that need others mean something else.
+static const elf::ElfFile* definer_by_version(const plan::Objects& objects,
+                                              const std::vector<std::string_view>& names) {
+  const elf::ElfFile* found = nullptr;
+  for (const auto& object : objects) {
+    for (std::string_view name : names) {
+      const auto symbol = object.file->find_exported(name);
+      if (!symbol) continue;
+      if (symbol->version.empty() || (found != nullptr && found != object.file.get())) return nullptr;
+      found = object.file.get();
+    }
+  }
+  return found;
+}
+
 // Only the C library changes signal state for others. It also blocks all signals for a moment for its own
 // ends (posix_spawn), and an int3 that is met then kills where no tracer lives: so masks are watched where
 // others call, and at the function itself only for callers that have no stub.
@@ -305,9 +320,7 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
     if (symbol && !symbol->ifunc)
       watch_signal_call(object, symbol->address, static_cast<uint8_t>(call.kind), need_stopped);
   }
-  const auto first = std::ranges::find_if(
-      objects_, [&](const auto& other) { return other.file->find_exported(of_masks.front()).has_value(); });
-  const elf::ElfFile* by = first == objects_.end() ? nullptr : first->file.get();
+  const elf::ElfFile* by = definer_by_version(objects_, of_masks);
   for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks, by)) {
     if (slot.stub) watch_signal_call(object, *slot.stub, kMask, need_stopped);
     if (slot.stub && !slot.called_directly) continue;

@@ -17,10 +17,6 @@ constexpr unsigned kChannelShift = 30;
 constexpr FrameHeader kLengthMask = (FrameHeader{1} << kChannelShift) - 1;
 constexpr size_t kBatch = 128 << 10;
 constexpr size_t kResumeRoom = 1 << 20;
-// Pages behind these are only touched while the reader lags. A gap leaves less room until the reader has
-// passed it, and where nobody waits for room there must be enough for that time.
-constexpr uint64_t kKept = 128 << 10;
-constexpr uint64_t kKeptToDrop = 16 << 20;
 // Half a millisecond of the fastest trace, and what one drain writes while the next is made.
 constexpr uint64_t kEaseFrom = 256 << 10;
 // After a wake-up the reader waits this long for more, so that a busy trace costs it few system calls and the
@@ -31,11 +27,22 @@ constexpr int kBlockedRetries = 1000;  // retries without progress: a second
 constexpr timespec kEase{0, 200'000};
 constexpr int kMostEased = 5000;  // without progress: a second
 
+// Each part of so many bytes of the stream that lies in one piece: where, which of them is its first, and how
+// many they are.
+template <typename Visit>
+void for_each_part(const OutputRing& ring, uint64_t position, size_t size, Visit visit) {
+  for (size_t done = 0; done < size;) {
+    const size_t at = ring.place_of(position + done);
+    const size_t part = std::min<size_t>(size - done, OutputRing::kChunk - at % OutputRing::kChunk);
+    visit(at, done, part);
+    done += part;
+  }
+}
+
 void copy_out(const OutputRing& ring, uint64_t position, void* out, size_t size) {
-  const size_t at = ring.place_of(position);
-  const size_t first = std::min<size_t>(size, OutputRing::kCapacity - at);
-  std::memcpy(out, ring.bytes + at, first);
-  std::memcpy(static_cast<char*>(out) + first, ring.bytes, size - first);
+  for_each_part(ring, position, size, [&](size_t at, size_t done, size_t part) {
+    std::memcpy(static_cast<char*>(out) + done, ring.bytes + at, part);
+  });
 }
 
 // While more is waited for nobody shall wait for us: stop() writes there, and the engine, for what it has
@@ -51,40 +58,31 @@ void gather(int event_fd) {
 RingWriter::RingWriter(OutputRing& ring, int event_fd, OnFull on_full)
     : ring_(ring), event_fd_(event_fd), on_full_(on_full) {}
 
+// What the reader has left is free.
+void RingWriter::take_place(uint64_t number) {
+  const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
+  for (; oldest_ < tail / OutputRing::kChunk; ++oldest_)
+    taken_.reset(ring_.places[oldest_ % OutputRing::kChunks]);
+  size_t place = 0;
+  while (taken_.test(place)) ++place;
+  taken_.set(place);
+  ring_.places[number % OutputRing::kChunks] = static_cast<uint16_t>(place);
+}
+
 void RingWriter::copy_in(uint64_t position, const void* data, size_t size) {
-  const size_t at = ring_.place_of(position);
-  const size_t first = std::min<size_t>(size, OutputRing::kCapacity - at);
-  std::memcpy(ring_.bytes + at, data, first);
-  std::memcpy(ring_.bytes, static_cast<const char*>(data) + first, size - first);
-}
-
-// The reader looks at the origin only behind a head that it has not seen yet, and there is none.
-void RingWriter::begin_anew(uint64_t head, uint64_t tail) {
-  if (head == tail && ring_.place_of(head) >= kKept) ring_.origin.store(head, std::memory_order_relaxed);
-}
-
-// A reader that keeps up is hardly ever met with nothing left to read: it is led back by a gap. Where half of
-// what was used is free again, the other half is left for it to catch up in. Gives the new head.
-uint64_t RingWriter::begin_at_front(uint64_t head, uint64_t tail) {
-  const uint64_t place = ring_.place_of(head);
-  const uint64_t rest = OutputRing::kCapacity - place;
-  if (place < (on_full_ == OnFull::drop ? kKeptToDrop : kKept) || head - tail > place / 2 ||
-      rest < sizeof(FrameHeader) || ring_.leaving.load() != 0)
-    return head;
-  const auto header = static_cast<FrameHeader>(rest - sizeof(FrameHeader)) | static_cast<FrameHeader>(kGap)
-                                                                                 << kChannelShift;
-  copy_in(head, &header, sizeof header);
-  gap_at_ = head;
-  gap_ = rest;
-  ring_.head.store(head + rest, std::memory_order_release);
-  return head + rest;
+  for (; next_ * OutputRing::kChunk < position + size; ++next_) take_place(next_);
+  for_each_part(ring_, position, size, [&](size_t at, size_t done, size_t part) {
+    std::memcpy(ring_.bytes + at, static_cast<const char*>(data) + done, part);
+  });
 }
 
 // Bytes that are still to be read.
 uint64_t RingWriter::backlog() const {
-  const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
-  const uint64_t used = ring_.head.load(std::memory_order_relaxed) - tail;
-  return tail <= gap_at_ ? used - std::min(used, gap_) : used;
+  return ring_.head.load(std::memory_order_relaxed) - ring_.tail.load(std::memory_order_acquire);
+}
+
+bool RingWriter::has_room(uint64_t size) const {
+  return backlog() + size <= OutputRing::kCapacity;
 }
 
 bool RingWriter::should_ease() {
@@ -114,15 +112,12 @@ bool RingWriter::wait_for_room(uint64_t size) {
   uint64_t seen_tail = ring_.tail.load();
   for (int idle = 0;;) {
     const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
-    if (ring_.head.load(std::memory_order_relaxed) + size - tail <= OutputRing::kCapacity) return true;
-    // Behind a gap there is room as soon as the reader has caught up.
-    const bool leaving = ring_.leaving.load() != 0;
-    const bool at_gap = gap_ != 0 && tail <= gap_at_;
-    if (reader_gone() || (leaving && !at_gap) || tail == stalled_at_ || on_full_ == OnFull::drop)
+    if (has_room(size)) return true;
+    if (reader_gone() || ring_.leaving.load() != 0 || tail == stalled_at_ || on_full_ == OnFull::drop)
       return false;
     idle = tail == seen_tail ? idle + 1 : 0;
     seen_tail = tail;
-    if ((leaving || on_full_ == OnFull::block_a_while) && idle > kBlockedRetries) {
+    if (on_full_ == OnFull::block_a_while && idle > kBlockedRetries) {
       stalled_at_ = tail;
       return false;
     }
@@ -138,13 +133,9 @@ void RingWriter::put(Channel channel, std::string_view bytes) {
     return;
   }
   const uint64_t size = sizeof(FrameHeader) + bytes.size();
-  uint64_t head = ring_.head.load(std::memory_order_relaxed);
-  const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
-  begin_anew(head, tail);
-  head = begin_at_front(head, tail);
-  const bool room = head + size - tail <= OutputRing::kCapacity;
+  const uint64_t head = ring_.head.load(std::memory_order_relaxed);
   const bool output = channel == Channel::output;
-  if ((output && losing_) || (!room && !wait_for_room(size))) {
+  if ((output && losing_) || (!has_room(size) && !wait_for_room(size))) {
     losing_ |= output;
     dropped_ += output ? 1 : 0;
     return;
@@ -163,9 +154,7 @@ void RingWriter::put(Channel channel, std::string_view bytes) {
 }
 
 bool RingWriter::may_resume() const {
-  const uint64_t used =
-      ring_.head.load(std::memory_order_relaxed) - ring_.tail.load(std::memory_order_acquire);
-  return used + kResumeRoom <= OutputRing::kCapacity;
+  return has_room(kResumeRoom);
 }
 
 void RingWriter::resume() {
@@ -204,10 +193,6 @@ bool RingReader::drain() {
       copy_out(ring_, position, &header, sizeof header);
       const auto of_frame = static_cast<Channel>(header >> kChannelShift);
       const size_t size = header & kLengthMask;
-      if (of_frame == kGap) {
-        position += sizeof header + size;
-        continue;
-      }
       if (!batch_.empty() && (of_frame != channel || batch_.size() + size > kBatch)) break;
       channel = of_frame;
       const size_t old = batch_.size();
@@ -215,7 +200,7 @@ bool RingReader::drain() {
       copy_out(ring_, position + sizeof header, batch_.data() + old, size);
       position += sizeof header + size;
     }
-    const bool unheard = batch_.empty() || (channel == Channel::output && ring_.reader_gone.load() != 0);
+    const bool unheard = channel == Channel::output && ring_.reader_gone.load() != 0;
     if (!unheard && !write_(channel, batch_)) ring_.reader_gone.store(1);
     ring_.tail.store(position, std::memory_order_release);
   }

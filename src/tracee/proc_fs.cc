@@ -70,6 +70,7 @@ void parse_status_line(std::string_view key, std::string_view rest, StatusFields
   }
   if (key == "CapPrm") parse_int(value, status.permitted, 16);
   if (key == "CapEff") parse_int(value, status.effective, 16);
+  if (key == "Threads") parse_int(value, status.threads, 10);
   if (key == "Seccomp") parse_int(value, status.seccomp, 10);
   if (key == "CapEff") parse_int(value, status.capabilities, 16);
   if (key == "SigPnd") parse_int(value, status.pending, 16);
@@ -196,15 +197,30 @@ bool may_suspend() {
 
 namespace {
 
-// Of the task that was asked for last while it stood.
+// Of the task that was asked for last while it stood alone; 0 where there is none.
 thread_local pid_t seccomp_known_of = 0;
 thread_local Seccomp seccomp_known = Seccomp::forbids;
+
+Seccomp seccomp_in(const std::optional<StatusFields>& status) {
+  constexpr int kFilter = 2;
+  if (!status) return Seccomp::forbids;
+  if (status->seccomp == 0) return Seccomp::none;
+  if (trusted_filters && status->seccomp == kFilter) return Seccomp::trusted;
+  return may_suspend() ? Seccomp::suspended : Seccomp::forbids;
+}
 
 }  // namespace
 
 Seccomp seccomp_of_stopped(pid_t tid) {
-  if (seccomp_known_of != tid) remember_seccomp(tid, seccomp_of(tid));
-  return seccomp_known;
+  if (knows_seccomp(tid)) return seccomp_known;
+  const auto status = read_status(tid);
+  const Seccomp now = seccomp_in(status);
+  if (status && status->threads == 1) remember_seccomp(tid, now);
+  return now;
+}
+
+bool knows_seccomp(pid_t tid) {
+  return seccomp_known_of == tid;
 }
 
 void forget_seccomp(pid_t tid) {
@@ -221,12 +237,7 @@ void trust_seccomp() {
 }
 
 Seccomp seccomp_of(pid_t tid) {
-  constexpr int kFilter = 2;
-  const auto status = read_status(tid);
-  if (!status) return Seccomp::forbids;
-  if (status->seccomp == 0) return Seccomp::none;
-  if (trusted_filters && status->seccomp == kFilter) return Seccomp::trusted;
-  return may_suspend() ? Seccomp::suspended : Seccomp::forbids;
+  return seccomp_in(read_status(tid));
 }
 
 Auxv parse_auxv(std::string_view bytes) {

@@ -144,7 +144,7 @@ RemoteCall::~RemoteCall() {
   (void)set_registers(tid_, saved_);
   for (const auto& [address, bytes] : borrowed_) (void)memory_.write(address, bytes);
   if (suspended_) (void)suspend_seccomp(tid_, false);
-  if (!failed_) remember_seccomp(tid_, seccomp_);
+  if (!failed_ && seccomp_stays_) remember_seccomp(tid_, seccomp_);
 }
 
 // What lies below the stack pointer may be the program's all the same: a coroutine's stack can stand in the
@@ -162,6 +162,7 @@ bool RemoteCall::prepare() {
   auto state = extended_state(tid_);
   if (!regs || !mask || !state) return false;
   seccomp_ = seccomp_of_stopped(tid_);
+  seccomp_stays_ = knows_seccomp(tid_);
   if (seccomp_ == Seccomp::forbids) return false;
   suspended_ = seccomp_ == Seccomp::suspended && suspend_seccomp(tid_, true);
   if (seccomp_ == Seccomp::suspended && !suspended_) return false;

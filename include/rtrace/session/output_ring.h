@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,24 +17,25 @@ namespace rtrace::session {
 // The trace; rtrace's own words, always to stderr; the byte for --ready-fd, behind all that was said before
 // it.
 enum class Channel : uint8_t { output, notice, ready };
-// Bytes of the ring that hold nothing: the stream goes on at its beginning.
-constexpr Channel kGap{3};
 
 struct OutputRing {
-  static constexpr uint64_t kCapacity = uint64_t{64} << 20;
+  static constexpr uint64_t kChunk = uint64_t{64} << 10;
+  static constexpr uint64_t kChunks = 1025;
+  // A chunk is free only when the reader has left it.
+  static constexpr uint64_t kCapacity = (kChunks - 1) * kChunk;
   std::atomic<uint64_t> head;  // bytes ever written
   std::atomic<uint64_t> tail;  // bytes ever taken
-  // The byte of the stream that lies at the beginning of `bytes`: moved up only while the ring is empty. That
-  // and gaps keep a trace that is read in time in a few pages.
-  std::atomic<uint64_t> origin;
   std::atomic<uint32_t> reader_waits;  // the reader sleeps until it is woken through the event fd
   std::atomic<uint32_t> leaving;       // the user asked to end: nobody waits for room any more
   std::atomic<uint32_t> reader_gone;   // nobody reads any more (EPIPE, ENOSPC): writing is pointless
   std::atomic<uint64_t> lost_calls;    // at the end: those that were dropped without a line that says so
-  char bytes[kCapacity];
+  // Where the chunks of the stream lie, by their number in it: the writer takes the first free place, so that
+  // a trace that is read in time stays in a few pages. Good between tail and head.
+  uint16_t places[kChunks];
+  alignas(4096) char bytes[kChunks * kChunk];
 
   size_t place_of(uint64_t position) const {
-    return (position - origin.load(std::memory_order_relaxed)) % kCapacity;
+    return places[position / kChunk % kChunks] * kChunk + position % kChunk;
   }
 };
 
@@ -70,12 +72,12 @@ class RingWriter : public sink::Output {
 
  private:
   void put(Channel channel, std::string_view bytes);
+  bool has_room(uint64_t size) const;
   bool wait_for_room(uint64_t size);
+  void take_place(uint64_t number);
   void copy_in(uint64_t position, const void* data, size_t size);
   void wake_reader();
   void call_reader() const;
-  void begin_anew(uint64_t head, uint64_t tail);
-  uint64_t begin_at_front(uint64_t head, uint64_t tail);
   uint64_t backlog() const;
 
   OutputRing& ring_;
@@ -86,8 +88,9 @@ class RingWriter : public sink::Output {
   bool in_line_ = false;  // the output ends in the middle of a line
   // Where the tail stood when patience was lost: only a reader that has moved it is waited for again.
   uint64_t stalled_at_ = ~uint64_t{0};
-  uint64_t uncalled_ = 0;          // bytes since the reader was called last
-  uint64_t gap_at_ = 0, gap_ = 0;  // the last gap: its position, its size
+  uint64_t uncalled_ = 0;  // bytes since the reader was called last
+  std::bitset<OutputRing::kChunks> taken_;
+  uint64_t oldest_ = 0, next_ = 0;  // numbers of chunks: the first that has a place, the first that has none
   uint64_t eased_at_ = ~uint64_t{0};
   int eased_ = 0;  // times in a row, with the tail at `eased_at_`
 };

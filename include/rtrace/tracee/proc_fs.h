@@ -41,6 +41,7 @@ struct StatusFields {
   pid_t tgid = 0, parent = 0, tracer = 0;
   uid_t uid = 0, effective_uid = 0, saved_uid = 0;
   uint64_t permitted = 0, effective = 0;  // CapPrm CapEff
+  int threads = 0;                        // of the process
   int seccomp = 0;                        // 0 none, 1 strict, 2 filter
   bool has_memory = false;                // a VmSize line; neither a kernel thread nor who is ending has one
   uint64_t capabilities = 0;              // CapEff
@@ -80,9 +81,10 @@ Seccomp seccomp_of(pid_t tid);
 inline bool forbids_calls(pid_t tid) {
   return seccomp_of(tid) == Seccomp::forbids;
 }
-// Of a task in a ptrace-stop, read once for each: only the task's own code could change it.
+// Of a task in a ptrace-stop. Where it is its process's only one that is read once for each stop: only its own
+// code could change it, but for others of its process (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)).
 Seccomp seccomp_of_stopped(pid_t tid);
-// The task runs on, or has run nothing but a call of ours, before which it had `known`.
+bool knows_seccomp(pid_t tid);
 void forget_seccomp(pid_t tid);
 void remember_seccomp(pid_t tid, Seccomp known);
 // --trust-seccomp: filters are trusted from now on; the strict mode never is.

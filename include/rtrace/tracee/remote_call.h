@@ -67,6 +67,7 @@ class RemoteCall {
   bool gone_ = false;   // the program that made the calls
   bool awake_ = false;  // while the stops come soon
   Seccomp seccomp_ = Seccomp::forbids;
+  bool seccomp_stays_ = false;
   bool suspended_ = false;  // the task's seccomp filter
   arch::Regs saved_;
   uint64_t saved_mask_ = 0;

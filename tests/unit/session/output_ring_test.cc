@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -110,28 +112,58 @@ TEST_F(OutputRingTest, AReaderThatIsAlwaysALittleBehindKeepsTheRingInAFewPagesTo
   EXPECT_EQ(rest.find_first_not_of('\0'), std::string_view::npos);
 }
 
-TEST_F(OutputRingTest, WhatIsWrittenWhileWeLeaveWaitsForTheReaderBehindAGap) {
-  RingWriter writer(ring(), event.get(), OnFull::block_a_while);
+// However the free room lies.
+TEST_F(OutputRingTest, AReaderThatStallsLeavesAllOfTheRingToBeFilled) {
+  RingWriter writer(ring(), event.get(), OnFull::drop);
   const std::string frame(100'000, 'f');
+  std::function<void()> while_reading = [&] { writer.write(frame); };
   size_t received = 0;
-  bool first = true;
   RingReader reader(ring(), event.get(), [&](Channel, std::string_view batch) {
     received += batch.size();
-    if (std::exchange(first, false)) writer.write(frame);
+    std::exchange(while_reading, [] {})();
     return true;
   });
-  size_t sent = 5 * frame.size();
   for (int i = 0; i < 3; ++i) writer.write(frame);
   ASSERT_TRUE(reader.drain());
-  writer.write(frame);  // at the ring's beginning, with a frame still to be read behind it
-  ASSERT_GT(ring().head - ring().tail, OutputRing::kCapacity - kMiB);
-  ring().leaving = 1;
-  std::thread front_end([&] { reader.run(); });
-  for (int i = 0; i < 400; ++i) writer.write(frame);
-  sent += 400 * frame.size();
+  size_t sent = 4;
+  for (; writer.take_dropped() == 0; ++sent) writer.write(frame);
+  --sent;
+  EXPECT_GT(sent * frame.size(), OutputRing::kCapacity - kMiB);
+  serve(reader);
+  EXPECT_EQ(received, sent * frame.size());
+}
+
+TEST_F(OutputRingTest, WhateverTheReaderIsBehindItGetsWhatWasWritten) {
+  constexpr size_t kPeriod = 23, kMostBytes = 200'000;
+  std::string pattern;
+  while (pattern.size() < kMostBytes + kPeriod) pattern += static_cast<char>('a' + pattern.size() % kPeriod);
+  RingWriter writer(ring(), event.get(), OnFull::drop);
+  std::mt19937 engine{1};
+  const auto below = [&](size_t limit) { return engine() % limit; };
+  size_t received = 0, sent = 0, wrong = 0;
+  const auto write_some = [&] {
+    // Now and then so much that only all of the ring holds it.
+    const size_t most = below(20) == 0 ? OutputRing::kCapacity : kMiB / 2;
+    for (size_t left = 1 + below(most); left > 0 && sent - received < OutputRing::kCapacity - kMiB;) {
+      const size_t size = std::min(left, 1 + below(kMostBytes));
+      writer.write(std::string_view(pattern).substr(sent % kPeriod, size));
+      left -= size;
+      sent += size;
+    }
+  };
+  RingReader reader(ring(), event.get(), [&](Channel, std::string_view batch) {
+    wrong += batch != std::string_view(pattern).substr(received % kPeriod, batch.size());
+    received += batch.size();
+    if (below(8) == 0) write_some();
+    return true;
+  });
+  for (int i = 0; i < 300; ++i) {
+    write_some();
+    (void)reader.drain();
+  }
+  serve(reader);
   EXPECT_EQ(writer.take_dropped(), 0u);
-  reader.stop();
-  front_end.join();
+  EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(received, sent);
 }
 

@@ -219,37 +219,52 @@ void Engine::let_run(Task& task) {
   go_on(task, 0);
 }
 
+// nullptr where the process has ended, or begun another program.
+Process* Engine::still_running(pid_t pid, const Image& image) const {
+  const auto found = processes_.find(pid);
+  return found != processes_.end() && found->second->image.get() == &image ? found->second.get() : nullptr;
+}
+
+// A handler of the program's own must be known before a thread meets an int3. False where it is not yet.
+bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped) {
+  const Process* process = still_running(pid, image);
+  if (process == nullptr || process->trap.kind != TrapDisposition::Kind::caught) return true;
+  if (!image.space().foothold().exists()) return false;
+  const auto held = need_stopped();
+  Process* standing = still_running(pid, image);
+  if (held && standing != nullptr) learn_trap_action(*held, standing->trap, image.space());
+  return held.has_value();
+}
+
 // The process may end, or begin another program, whenever one of its threads is to be stopped.
 void Engine::arm_attached(const Process& attached) {
   const pid_t pid = attached.pid;
   const std::shared_ptr<Image> image = attached.image;
-  const auto process = [this, pid, &image]() -> Process* {
-    const auto found = processes_.find(pid);
-    return found != processes_.end() && found->second->image == image ? found->second.get() : nullptr;
-  };
+  const auto runs = [&] { return still_running(pid, *image) != nullptr; };
   with_stopped(pid, [&](const NeedStopped& need_stopped) {
     const event::TraceeId who = tasks_.contains(pid) ? tasks_.at(pid)->id : event::TraceeId{pid, pid, 0};
     // Since it was read the program may have changed it. The first int3 is still to come.
-    bool looked = false;
+    bool looked = false, learned = false;
     const auto look_first = [&]() -> std::optional<pid_t> {
       const auto held = need_stopped();
-      if (!process()) return std::nullopt;
+      if (!runs()) return std::nullopt;
       if (held && !std::exchange(looked, true) && image->space().size() == 0)
-        process()->trap = read_trap_disposition(pid);
+        still_running(pid, *image)->trap = read_trap_disposition(pid);
       return held;
     };
     const auto all = [&]() -> std::optional<std::vector<pid_t>> {
       auto stopped = need_stopped.all();
-      return process() ? std::move(stopped) : std::nullopt;
+      return runs() ? std::move(stopped) : std::nullopt;
     };
-    const auto let_go = [&] { need_stopped.let_go(); };
+    const auto learn = [&] { learned = learned || learn_before_sites(pid, *image, need_stopped); };
+    const auto let_go = [&] {
+      if (looked) learn();
+      need_stopped.let_go();
+    };
     image->sync(Image::Moment::attach, who, {look_first, all, let_go});
     // The first that were asked for may have come too late, and one been there for the rest.
-    if (process() && image->unfinished() && need_stopped() && process()) image->finish_arming(need_stopped);
-    if (!process() || process()->trap.kind != TrapDisposition::Kind::caught) return;
-    const auto held = need_stopped();
-    if (held && process() && image->space().foothold().exists())
-      learn_trap_action(*held, process()->trap, image->space());
+    if (runs() && image->unfinished() && need_stopped() && runs()) image->finish_arming(need_stopped);
+    learn();
   });
 }
 

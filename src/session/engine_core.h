@@ -108,6 +108,8 @@ class Engine {
   void begin_attached(Process& process);
   std::shared_ptr<Image> image_of_seized(pid_t pid, std::shared_ptr<Image> image, std::string& failure);
   void repair_before(pid_t pid);
+  Process* still_running(pid_t pid, const Image& image) const;
+  bool learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped);
   void arm_attached(const Process& attached);
   // nullptr, and why, where it cannot be read.
   std::shared_ptr<Image> read_image(pid_t pid, std::string& failure);

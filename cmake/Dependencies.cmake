@@ -57,5 +57,7 @@ elseif(RTRACE_SANITIZE)
     -fno-omit-frame-pointer)
   target_link_options(rtrace_options INTERFACE -fsanitize=address,undefined)
 else()
+  # For src/start_order.ld, which names functions.
+  target_compile_options(rtrace_options INTERFACE -ffunction-sections)
   target_link_options(rtrace_options INTERFACE -static-libstdc++ -static-libgcc)
 endif()

@@ -76,7 +76,7 @@ def main(arguments):
     folder = options.output or ("bench" if whole else os.path.join(options.build, "bench"))
     entries, before = [], machine.load()
     selected = chosen(options.only)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(dir=machine.memory_folder()) as scratch:
         context = Context(options, scratch)
         for row in selected:
             started = time.monotonic()

@@ -295,7 +295,7 @@ class Image {
   std::vector<tracee::MapsEntry> maps_;
   plan::Objects objects_;
   elf::LoadedObject interpreter_;  // at exec, until the link map names it
-  bool restored_ = false;  // of this process or, before the fork, of its parent
+  bool restored_ = false;          // of this process or, before the fork, of its parent
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false;

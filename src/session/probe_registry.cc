@@ -124,9 +124,9 @@ void ProbeRegistry::describe(Probe& probe, const plan::ProbePoint& point, const 
 // stand while files are read, and none while servers are asked.
 bool ProbeRegistry::may_wait(const plan::ProbePoint& point) const {
   constexpr size_t kMost = 1000;  // each holds a copy of its point
-  return options_.pids.empty() && !Debuginfod::has_servers() && !options_.explain && !options_.lists_probes() &&
-         point.kind != plan::ProbeKind::sdt && options_.mechanism != Options::Mechanism::trampoline &&
-         waiting_.size() < kMost;
+  return options_.pids.empty() && !Debuginfod::has_servers() && !options_.explain &&
+         !options_.lists_probes() && point.kind != plan::ProbeKind::sdt &&
+         options_.mechanism != Options::Mechanism::trampoline && waiting_.size() < kMost;
 }
 
 void ProbeRegistry::settle(Probe& probe) {

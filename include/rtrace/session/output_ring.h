@@ -23,8 +23,8 @@ struct OutputRing {
   static constexpr uint64_t kChunks = 1025;
   // A chunk is free only when the reader has left it.
   static constexpr uint64_t kCapacity = (kChunks - 1) * kChunk;
-  std::atomic<uint64_t> head;  // bytes ever written
-  std::atomic<uint64_t> tail;  // bytes ever taken
+  std::atomic<uint64_t> head;          // bytes ever written
+  std::atomic<uint64_t> tail;          // bytes ever taken
   std::atomic<uint32_t> reader_waits;  // the reader sleeps until it is woken through the event fd
   std::atomic<uint32_t> leaving;       // the user asked to end: nobody waits for room any more
   std::atomic<uint32_t> reader_gone;   // nobody reads any more (EPIPE, ENOSPC): writing is pointless

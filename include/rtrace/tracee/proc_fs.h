@@ -81,8 +81,8 @@ Seccomp seccomp_of(pid_t tid);
 inline bool forbids_calls(pid_t tid) {
   return seccomp_of(tid) == Seccomp::forbids;
 }
-// Of a task in a ptrace-stop. Where it is its process's only one that is read once for each stop: only its own
-// code could change it, but for others of its process (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)).
+// Of a task in a ptrace-stop. Where it is its process's only one that is read once for each stop: only its
+// own code could change it, but for others of its process (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)).
 Seccomp seccomp_of_stopped(pid_t tid);
 bool knows_seccomp(pid_t tid);
 void forget_seccomp(pid_t tid);

@@ -224,9 +224,24 @@ void AddressSpace::forget_all() {
   copies_.clear();
 }
 
-void AddressSpace::restore(const tracee::ProcessMemory& memory) const {
-  for (const auto& [address, site] : sites_)
-    if (holds_int3(memory, address)) (void)memory.write(address, one(site->saved));
+std::vector<const BreakpointSite*> AddressSpace::standing_in(const tracee::ProcessMemory& memory) const {
+  std::vector<std::byte> bytes(sites_.size());
+  std::vector<const BreakpointSite*> all, standing;
+  std::vector<tracee::ProcessMemory::Piece> pieces;
+  for (const auto& [address, site] : sites_) {
+    pieces.push_back({address, &bytes[pieces.size()], 1});
+    all.push_back(site.get());
+  }
+  memory.read_gathered(pieces);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (pieces[i].got == 1 ? bytes[i] == kInt3 : holds_int3(memory, all[i]->address))
+      standing.push_back(all[i]);
+  return standing;
+}
+
+void AddressSpace::restore(const tracee::ProcessMemory& memory, Sites which) const {
+  for (const BreakpointSite* site : standing_in(memory))
+    if (which == Sites::all || site->signal_call == 0) (void)memory.write(site->address, one(site->saved));
 }
 
 bool AddressSpace::raise_semaphore(VirtAddr semaphore) {
@@ -241,6 +256,23 @@ void AddressSpace::lower_semaphores_of(const tracee::ProcessMemory& child) const
   semaphores_.lower_in(child, foothold_);
 }
 
+// A fork while sites were being written has copied those that stood by then.
+void AddressSpace::complete_from(const AddressSpace& parent) {
+  const auto standing = standing_in(memory_);
+  if (standing.size() == sites_.size()) return;
+  const std::unordered_set<const BreakpointSite*> known(standing.begin(), standing.end());
+  for (const auto& [address, site] : sites_) {
+    std::byte now{};
+    if (known.contains(site.get()) || memory_.read_forced(address, {&now, 1}) != 1 || now != site->saved)
+      continue;
+    std::vector<std::byte> code(site->copy_size);
+    const bool copied = code.empty() || (parent.memory_.read(site->copy, code) == code.size() &&
+                                         memory_.write(site->copy, code) == 0 &&
+                                         foothold_.add_site(memory_, address, site->copy, site->saved));
+    if (copied) (void)memory_.write(address, one(kInt3));
+  }
+}
+
 std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
   auto copy = std::make_unique<AddressSpace>(child, ledger_);
   copy->foothold_ = foothold_;
@@ -252,6 +284,7 @@ std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
       copy->copies_[site->copy + offset] = twin.get();
     copy->sites_.emplace(address, std::move(twin));
   }
+  copy->complete_from(*this);
   return copy;
 }
 

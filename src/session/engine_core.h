@@ -168,10 +168,7 @@ class Engine {
   // --- engine_detach.cc
   void detach_all();
   void detach(std::set<pid_t> pids);
-  void thin_out(const std::set<pid_t>& pids);
-  bool may_thin_out(const Process& process) const;
-  std::optional<pid_t> one_for_calls(const Process& process) const;
-  void let_go_alone(pid_t tid);
+  void restore_ahead(const std::set<pid_t>& pids);
   bool stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped);
   bool stopped_for_detach(const tracee::WaitEvent& event);
   void collect_births();

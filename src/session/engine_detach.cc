@@ -49,53 +49,13 @@ bool Engine::sleeps_outside_copies(pid_t tid) const {
   return image == nullptr || !image->in_copy(*pc);
 }
 
-// Where only int3s stand, every thread but one can go as soon as it has been seen: those are out of the code
-// while all run, and one that stands neither in a copy nor before a SIGTRAP of theirs meets none again. What
-// a thread of such a process feels is its own stop. Whoever cannot be seen so is left to stop_all().
-void Engine::thin_out(const std::set<pid_t>& pids) {
-  moment::enter(Moment::detach);
+// Before anybody has to stand for it. What is inside of a trampoline's blob is needed until all do.
+void Engine::restore_ahead(const std::set<pid_t>& pids) {
   for (pid_t pid : pids) {
     const auto process = processes_.find(pid);
-    if (process == processes_.end() || !may_thin_out(*process->second)) continue;
-    const auto stays = one_for_calls(*process->second);
-    if (!stays) continue;
-    process->second->image->restore_code();
-    std::vector<pid_t> others;
-    for (const auto& [tid, task] : tasks_)
-      if (task->process == process->second.get() && tid != *stays) others.push_back(tid);
-    for (pid_t tid : others) let_go_alone(tid);
-  }
-}
-
-bool Engine::may_thin_out(const Process& process) const {
-  if (process.silent || process.image == nullptr || process.image->trampolines() != nullptr) return false;
-  return std::none_of(processes_.begin(), processes_.end(), [&](const auto& other) {
-    return other.second.get() != &process && other.second->image == process.image;
-  });
-}
-
-// The thread that is to take out what else is ours.
-std::optional<pid_t> Engine::one_for_calls(const Process& process) const {
-  std::optional<pid_t> found;
-  for (const auto& [tid, task] : tasks_) {
-    if (task->process != &process || (found && tid > *found) || tracee::forbids_calls(tid)) continue;
-    const auto status = tracee::read_status(tid);
-    if (status && (status->state == 'S' || status->state == 'R')) found = tid;
-  }
-  return found;
-}
-
-void Engine::let_go_alone(pid_t tid) {
-  const bool elsewhere = tracee::may_run_elsewhere();
-  for (int round = 0; round < kRounds && tasks_.contains(tid); ++round) {
-    if (tracee::interrupt(tid) == tracee::Alive::gone) return;
-    const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
-    if (!event || !stopped_for_detach(*event)) continue;
-    Task& task = *tasks_.at(tid);
-    settle_registers(task, *task.process->image);
-    release(tid, false);
-    calls_.leave_open(task);
-    remove_task(task);
+    if (process == processes_.end() || process->second->image == nullptr) continue;
+    Image& image = *process->second->image;
+    if (image.trampolines() == nullptr) image.restore_code(mech::AddressSpace::Sites::but_signal_calls);
   }
 }
 
@@ -226,7 +186,7 @@ void Engine::release(pid_t tid, bool called) {
 
 // An int3 goes at any time; a jump is more than one byte.
 void Engine::clean_code(Image& image, bool all_stopped) {
-  image.restore_code();
+  image.restore_code(mech::AddressSpace::Sites::all);
   image.space().lower_semaphores();
   mech::Trampolines* trampolines = image.trampolines();
   if (trampolines == nullptr) return;
@@ -301,8 +261,8 @@ void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>&
 
 void Engine::detach(std::set<pid_t> pids) {
   std::set<pid_t> stopped;
-  thin_out(pids);
   moment::enter(Moment::stop_all);
+  restore_ahead(pids);
   const bool all_stopped = stop_all(pids, stopped);
   moment::enter(Moment::detach);
   for (pid_t tid : stopped) {

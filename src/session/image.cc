@@ -287,7 +287,6 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
   // The plan first: the hook may be what a thread is stopped for.
   const auto plan = added.empty() ? std::nullopt : std::optional(plan_for(added, relocated));
   if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
-  need_stopped.let_go();
   if (plan) arm(*plan, added, relocated, need_stopped);
   report_loaded(added, who);
   report_lost_probes();

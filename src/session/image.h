@@ -188,7 +188,7 @@ class Image {
   void report_lost_probes();
   // Takes the int3s out, after a last look for lost ones. Safe while threads run, at any time and more than
   // once; a site that a thread has met before still knows it.
-  void restore_code();
+  void restore_code(mech::AddressSpace::Sites which);
 
   // Whether that process runs the same program at the same place: a fork child of ours that nobody told of.
   bool is_of(pid_t pid) const;

@@ -164,9 +164,9 @@ void Image::report_lost_probes() {
   }
 }
 
-void Image::restore_code() {
+void Image::restore_code(mech::AddressSpace::Sites which) {
   if (!std::exchange(restored_, true)) report_lost_probes();
-  space_->restore(space_->memory());
+  space_->restore(space_->memory(), which);
 }
 
 std::string Image::armed_key(const plan::ProbePoint& point) {
@@ -245,8 +245,10 @@ plan::Plan Image::plan_for(const plan::Objects& added, plan::Relocated relocated
                          implementations_);
 }
 
+// What `added` refers to may change whenever a thread is to be stopped.
 void Image::arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped) {
-  arm(plan_for(added, relocated), added, relocated, need_stopped);
+  const plan::Objects kept = added;
+  arm(plan_for(kept, relocated), kept, relocated, need_stopped);
 }
 
 void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Relocated relocated,
@@ -271,12 +273,14 @@ void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Reloca
 void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
   std::map<elf::ObjectId, std::vector<const plan::ProbePoint*>> by_object;
   for (const auto& point : plan.points) by_object[point.object].push_back(&point);
+  std::map<elf::ObjectId, std::string> no_room;
+  for (const auto& [id, points] : by_object)
+    if (const elf::LoadedObject* target = object(id); target != nullptr)
+      no_room[id] = provide_room(target->range(), points.size(), need_stopped);
+  need_stopped.let_go();
   for (const auto& [id, points] : by_object) {
-    const elf::LoadedObject* target = object(id);
-    if (target == nullptr) continue;
-    const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
-    need_stopped.let_go();
-    for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
+    if (object(id) == nullptr) continue;
+    for (const plan::ProbePoint* point : points) arm_point(*point, no_room[id]);
   }
 }
 
@@ -284,6 +288,7 @@ void Image::watch_signal_call(const elf::LoadedObject& object, ElfAddr where, ui
                               const NeedStopped& need_stopped) {
   const VirtAddr address = object.at(where);
   if (!why_not_writable(address).empty() || !provide_room(object.range(), 1, need_stopped).empty()) return;
+  if (object_at(address) == nullptr) return;  // unloaded while a thread was stopped for that
   auto answer = space_->install(address, file_bytes(address));
   if (auto* installed = std::get_if<mech::Installed>(&answer)) installed->site->signal_call = kind;
 }
@@ -324,7 +329,7 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
   for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks, by)) {
     if (slot.stub) watch_signal_call(object, *slot.stub, kMask, need_stopped);
     if (slot.stub && !slot.called_directly) continue;
-    for (const auto& definer : objects_)
+    for (const auto& definer : plan::Objects(objects_))
       if (const auto defined = definer.file->find_exported(slot.name); defined && !defined->ifunc)
         watch_signal_call(definer, defined->address, kMask, need_stopped);
   }

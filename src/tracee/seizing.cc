@@ -18,7 +18,7 @@ namespace rtrace::tracee {
 namespace {
 
 // An exec that nobody holds up takes less.
-constexpr timespec kPeriod{0, 10'000'000};
+constexpr itimerspec kOnce{{0, 0}, {0, 10'000'000}};
 
 // Set while its thread stands in PTRACE_SEIZE, and nowhere else where a handler could disturb it.
 std::atomic<Seizing*> waiting = nullptr;
@@ -40,8 +40,6 @@ Seizing::Seizing(pid_t pid) : pid_(pid) {
   event.sigev_signo = SIGALRM;
   event.sigev_notify_thread_id = gettid();
   has_timer_ = timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0;
-  const itimerspec ticks{kPeriod, kPeriod};
-  if (has_timer_) timer_settime(timer_, 0, &ticks, nullptr);
 }
 
 Seizing::~Seizing() {
@@ -53,7 +51,10 @@ Seizing::~Seizing() {
 // ptrace(2) goes on with its waiting behind the handler (-ERESTARTNOINTR).
 void Seizing::on_alarm(int) {
   const int error_number = errno;
-  if (Seizing* seizing = waiting.load()) seizing->reap();
+  if (Seizing* seizing = waiting.load()) {
+    seizing->reap();
+    seizing->ask_for_alarm();  // only now: however many threads there are, ptrace(2) has its time between
+  }
   errno = error_number;
 }
 
@@ -68,8 +69,13 @@ void Seizing::reap() {
   }
 }
 
+void Seizing::ask_for_alarm() {
+  if (has_timer_) timer_settime(timer_, 0, &kOnce, nullptr);
+}
+
 int Seizing::seize(pid_t tid) {
   waiting = this;
+  ask_for_alarm();
   const int error_number = tracee::seize(tid);
   waiting = nullptr;
   return error_number;

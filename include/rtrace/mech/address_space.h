@@ -79,10 +79,11 @@ class AddressSpace {
   // by one.
   bool met_removed(const arch::Regs& regs) const;
 
-  // Puts all original bytes back, in this memory or in that of a fork child with a copy of it. Only where an
-  // int3 of ours is still there. Every task of the memory must be stopped, or not have run yet. The sites
-  // stay known: a thread may still report a hit from before.
-  void restore(const tracee::ProcessMemory& memory) const;
+  // Puts original bytes back, in this memory or in that of a fork child with a copy of it. Only where an int3
+  // of ours is still there. Tasks may run; those that watch what the program does with SIGTRAP must stay until
+  // none does. The sites stay known: a thread may still report a hit from before.
+  enum class Sites : bool { all, but_signal_calls };
+  void restore(const tracee::ProcessMemory& memory, Sites which = Sites::all) const;
   // An SDT semaphore goes one up while we trace, and down again with lower_semaphores(). False where it
   // cannot be written. The caller has seen to it that it lies in a private, writable mapping of a file.
   bool raise_semaphore(VirtAddr semaphore);
@@ -115,6 +116,8 @@ class AddressSpace {
   void forget_copy(const BreakpointSite& site);
   std::optional<Declined> place_copy(BreakpointSite& site, std::span<const std::byte> code);
   bool publish_and_write(BreakpointSite& site);
+  std::vector<const BreakpointSite*> standing_in(const tracee::ProcessMemory& memory) const;
+  void complete_from(const AddressSpace& parent);
 
   tracee::ProcessMemory memory_;
   PatchLedger& ledger_;

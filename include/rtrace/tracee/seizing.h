@@ -33,6 +33,7 @@ class Seizing {
  private:
   static void on_alarm(int);
   void reap();
+  void ask_for_alarm();
 
   pid_t pid_;
   std::vector<WaitEvent> ended_;

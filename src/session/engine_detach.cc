@@ -219,7 +219,9 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
                      !found->second->process->silent && found->second->process->pid == image.space().pid();
     if (!fit) continue;
     failure = "a seccomp filter is in force";
-    if (tracee::forbids_calls(tid)) continue;
+    const tracee::Seccomp seccomp = tracee::seccomp_of(tid);
+    if (seccomp == tracee::Seccomp::forbids) continue;
+    tracee::remember_seccomp(tid, seccomp);  // nobody runs who could change it
     failure = "the thread could not make the system call";
     called.insert(tid);
     rewind(*found->second);

@@ -433,6 +433,24 @@ TEST_F(ForkedAddressSpace, ACloneServesTheForkChildByItself) {
   EXPECT_EQ(finish_parent(), 0);
 }
 
+TEST_F(ForkedAddressSpace, AForkAmidInstallingMakesAChildThatHasAllTheSame) {
+  start(fork_and_call);
+  ASSERT_EQ(make_room(), "");
+  const auto install = [&](std::span<const Target> targets) {
+    for (const Target& target : targets)
+      ASSERT_EQ(reason_of(space->install(target.address(), file_bytes(target.address(), 15))), "installed");
+  };
+  const std::span all(kTargets);
+  install(all.first(kTargetCount / 2));
+  const pid_t forked = fork_child();
+  install(all.subspan(kTargetCount / 2));
+  auto clone = space->clone_for(forked);
+  EXPECT_EQ(run(*clone, forked), 0);
+  expect_each_was_hit();
+  clone.reset();
+  EXPECT_EQ(finish_parent(), 0);
+}
+
 TEST_F(ForkedAddressSpace, AForkChildThatIsNotFollowedRunsWithCleanCode) {
   start(fork_and_call);
   install_all();

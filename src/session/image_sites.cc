@@ -232,7 +232,7 @@ void Image::raise_semaphore(const plan::ProbePoint& point) {
 void Image::finish_arming(const NeedStopped& need_stopped) {
   unfinished_ = false;
   const size_t before = armed();
-  arm(objects_, plan::Relocated::yes, need_stopped);
+  arm(plan::Objects(objects_), plan::Relocated::yes, need_stopped);
   report_armed();
   const size_t more = armed() - before;
   if (!unfinished_)
@@ -245,10 +245,9 @@ plan::Plan Image::plan_for(const plan::Objects& added, plan::Relocated relocated
                          implementations_);
 }
 
-// What `added` refers to may change whenever a thread is to be stopped.
+// `added` must not change when a thread is to be stopped, as what is loaded may.
 void Image::arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped) {
-  const plan::Objects kept = added;
-  arm(plan_for(kept, relocated), kept, relocated, need_stopped);
+  arm(plan_for(added, relocated), added, relocated, need_stopped);
 }
 
 void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Relocated relocated,

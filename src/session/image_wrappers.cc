@@ -333,7 +333,7 @@ void Image::unwrap_child(const mech::Trampolines& parent, const std::string& why
   std::erase_if(armed_, [](const auto& entry) { return entry.second.stands != std::byte{arch::kInt3}; });
   no_wrapping_ = why;
   wrapping_.waiting.clear();
-  arm(objects_, plan::Relocated::yes, need_stopped);
+  arm(plan::Objects(objects_), plan::Relocated::yes, need_stopped);
 }
 
 uint64_t Image::take_unplaced() {

@@ -3,12 +3,11 @@
 namespace rtrace::event {
 namespace {
 
-// Towards the median: up and down by the same step.
-uint64_t nearer(uint64_t estimate, uint64_t seen) {
+// Towards what one of some thirty is below: down by far larger steps than up.
+uint64_t nearer_low_end(uint64_t estimate, uint64_t seen) {
   if (estimate == 0) return seen;
-  const uint64_t step = estimate / 32 + 1;
-  return seen > estimate ? std::min(estimate + step, seen)
-                         : std::max(estimate - std::min(estimate, step), seen);
+  return seen > estimate ? std::min(estimate + estimate / 256 + 1, seen)
+                         : std::max(estimate - estimate / 8, seen);
 }
 
 uint64_t less(uint64_t from, uint64_t what) {
@@ -39,10 +38,10 @@ uint64_t StopCosts::own(uint64_t passed, std::optional<Account> account, Tracer 
   if (account->slices <= 1) {
     // Neither did it sleep, nor did another take its place: what it was not running it was being woken, or
     // we.
-    wake_up_ = nearer(wake_up_, passed - account->ran);
+    wake_up_ = nearer_low_end(wake_up_, passed - account->ran);
     return less(account->ran, ran_to_stop(tracer));
   }
-  // What is usual may be more than it was this time; what it ran it ran.
+  // Even the low end may be more than it was this time; what it ran it ran.
   return std::max(less(passed, wake_up_ != 0 ? wake_up_ + ran : low()), less(account->ran, ran));
 }
 

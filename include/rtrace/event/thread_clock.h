@@ -103,7 +103,7 @@ class StopCosts {
   Measured measured_;
   uint64_t least_ = ~uint64_t{0}, before_ = ~uint64_t{0};
   unsigned stops_ = 0;
-  uint64_t wake_up_ = 0;  // what is usual of late
+  uint64_t wake_up_ = 0;  // the low end of late
 };
 
 }  // namespace rtrace::event

@@ -90,6 +90,12 @@ TEST(StopCosts, OfALateStopTheSchedulersAccountTellsTheWakeUps) {
   EXPECT_EQ(costs.own(125'000, StopCosts::Account{103'000, 1}), 100'000u);
 }
 
+TEST(StopCosts, OfAThreadThatSleptNoMoreIsTakenThanItsWakeUpMayHaveBeen) {
+  StopCosts costs({.together = {5000, 3000}});
+  for (int i = 0; i < 500; ++i) costs.own(i % 10 == 0 ? 8'000 : 90'000, StopCosts::Account{3'000, 1});
+  EXPECT_GE(costs.own(1'008'000, StopCosts::Account{100'000, 2}), 995'000u);
+}
+
 TEST(StopCosts, OfAThreadThatSleptTheUsualWakeUpIsTaken) {
   StopCosts costs({.together = {5000, 3000}});
   EXPECT_EQ(costs.own(1'005'000, StopCosts::Account{4'000, 2}), 1'000'000u) << "none is known yet";

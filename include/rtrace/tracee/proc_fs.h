@@ -85,8 +85,8 @@ inline bool forbids_calls(pid_t tid) {
 // own code could change it, but for others of its process (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)).
 Seccomp seccomp_of_stopped(pid_t tid);
 bool knows_seccomp(pid_t tid);
-void forget_seccomp(pid_t tid);
-void remember_seccomp(pid_t tid, Seccomp known);
+void forget_seccomp(pid_t tid);                   // it runs on
+void remember_seccomp(pid_t tid, Seccomp known);  // it has run nothing but a call of ours, or cannot run
 // --trust-seccomp: filters are trusted from now on; the strict mode never is.
 void trust_seccomp();
 std::vector<pid_t> read_tasks(pid_t pid);

@@ -73,7 +73,7 @@ void seize_amid_exec() {
   while (tids->made == 0) sched_yield();
   exec.signal();
   wait_for_exec_to_wait(tids->made);
-  Child guard([&] {
+  Child guard([&] {  // without it a seize() that nobody rescues would never end
     sleep(kPatience / 1000);
     kill(child.pid(), SIGKILL);
     return 0;

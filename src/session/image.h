@@ -186,8 +186,8 @@ class Image {
   // Says where the program has overwritten, unmapped or mapped anew the code that probes stand in, by itself:
   // calls there are not seen any more. Once for each object.
   void report_lost_probes();
-  // Takes the int3s out, after a last look for lost ones. Safe while threads run, at any time and more than
-  // once; a site that a thread has met before still knows it.
+  // Takes int3s out, after a last look for lost ones; more than once does no harm. Which may go while threads
+  // run: AddressSpace::restore. A site that a thread has met before still knows it.
   void restore_code(mech::AddressSpace::Sites which);
 
   // Whether that process runs the same program at the same place: a fork child of ours that nobody told of.

@@ -61,7 +61,7 @@ class Context:
     def ns_in_process(self, tracer, function, bursts, cores, proof):
         """What a call adds to the time of targets/caller's own thread, where the tracer reads what there is while the thread
         rests."""
-        calls = bursts * 512
+        calls = bursts * 1000
 
         def took(words):
             ran = process.run([*words, self.target("caller"), function, str(calls), "1", "bursts"], cores)

@@ -2,7 +2,7 @@
    FUNCTION is `two`, `text` or `thirty` (a text of 30 bytes), of libwork, or `getppid`, which is a system
    call. Prints pid PID begin NANOSECONDS end NANOSECONDS on CLOCK_MONOTONIC, about the calls alone. With
    `hold` it waits for a line or the end of its input before the calls, and again at its end. With `bursts` it
-   rests after each few hundred calls, and prints bursts NANOSECONDS too: what its main thread's calls took
+   rests after each thousand calls, and prints bursts NANOSECONDS too: what its main thread's calls took
    of its processor time without the first burst, as if there had been as many as CALLS. */
 #include <pthread.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 #include "work.h"
 
-enum { kMostThreads = 64, kBurst = 512 };
+enum { kMostThreads = 64, kBurst = 1000 };
 
 static pthread_barrier_t start;
 static const char* function;

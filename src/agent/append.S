@@ -62,10 +62,10 @@ rtrace_append_words:
   mov %rdx, %r9
   sub $RTRACE_RETURN_WORDS, %rcx
   jz 3f
-  cmp $(RTRACE_PLAIN_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
+  cmp $(RTRACE_LEAST_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
   jb 2f
   COPY 6 7 8 9 10 11
-  sub $(RTRACE_PLAIN_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
+  sub $(RTRACE_LEAST_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
   jz 3f
 2:                                      // what is left, from the end
   mov -8(%rsi,%r9,8), %r8

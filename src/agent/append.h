@@ -39,6 +39,20 @@ static_assert(offsetof(Job, slot) == RTRACE_JOB_SLOT && offsetof(Job, words) == 
               offsetof(Job, pieces_end) == RTRACE_JOB_PIECES_END && offsetof(Job, size) == RTRACE_JOB_SIZE &&
               sizeof(Piece) == RTRACE_PIECE_SIZE && offsetof(Piece, source) == 8);
 
+// Says up to where the records that follow can go without a look at how far the reader is. A handler that
+// interrupts this does the same: what it finds, and what it leaves, are an end and a place of one round of
+// the ring, or an end that lies behind the head.
+inline void look_for_room(Slot& slot) {
+  const uint64_t head = slot.head, round = head & ~(slot.capacity - 1);
+  const uint64_t read = __atomic_load_n(&slot.tail, __ATOMIC_ACQUIRE) + slot.capacity;
+  const uint64_t end = round + slot.capacity < read ? round + slot.capacity : read;
+  __atomic_store_n(&slot.room_end, 0, __ATOMIC_RELAXED);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  __atomic_store_n(&slot.room_at, slot.ring - round, __ATOMIC_RELAXED);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  __atomic_store_n(&slot.room_end, end, __ATOMIC_RELAXED);
+}
+
 // The record's call_of(), or 0 where it is lost. Losses of entries and returns are counted by the caller.
 uint64_t append_words(const Control& control, Slot& slot, const void* words, uint64_t count);
 uint64_t append_pieces(const Control& control, const Job& job);

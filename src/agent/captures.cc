@@ -79,37 +79,21 @@ void add_captures(Pieces& pieces, const Reader& reader, const CapturePlan& plan,
   }
 }
 
-// All parts side by side, in registers: each is a chain of multiplications that wait for one another.
-RTRACE_ANY_MEMORY static void hash_all(const uint64_t* words, uint64_t (&parts)[kCallerParts]) {
-  uint64_t hashes[kCallerParts] = {};
-  for (uint64_t in_part = 0; in_part < kCallerPartWords; ++in_part) {
-#pragma GCC unroll 8
-    for (uint64_t part = 0; part < kCallerParts; ++part)
-      hashes[part] = with_word(hashes[part], words[part * kCallerPartWords + in_part]);
-  }
-#pragma GCC unroll 8
-  for (uint64_t part = 0; part < kCallerParts; ++part) parts[part] = hashes[part];
-}
-
-// Near the end of a stack.
-RTRACE_ANY_MEMORY static void hash_some(const uint64_t* words, uint64_t count,
-                                        uint64_t (&parts)[kCallerParts]) {
+RTRACE_ANY_MEMORY void hash_caller_words(const Reader& reader, uint64_t (&parts)[kCallerParts]) {
+  const auto* words = reinterpret_cast<const uint64_t*>(reader.sp + 8);
+  // Fewer near the end of a stack.
+  const uint64_t count = readable_bytes(reader, reader.sp + 8, kCallerBytes) / sizeof *words;
   for (uint64_t part = 0; part < kCallerParts; ++part) {
     const uint64_t begin = part * kCallerPartWords;
-    parts[part] = 0;
-    for (uint64_t i = begin; i < count && i < begin + kCallerPartWords; ++i)
-      parts[part] = with_word(parts[part], words[i]);
+    WordSums sums;
+    if (begin + kCallerPartWords <= count) {
+#pragma GCC unroll 16
+      for (uint64_t i = 0; i < kCallerPartWords; ++i) sums.add(words[begin + i]);
+    } else {
+      for (uint64_t i = begin; i < count; ++i) sums.add(words[i]);
+    }
+    parts[part] = sums.hash();
   }
-}
-
-void add_caller_words(Pieces& pieces, const Reader& reader, uint64_t (&parts)[kCallerParts]) {
-  const auto* words = reinterpret_cast<const uint64_t*>(reader.sp + 8);
-  const uint64_t bytes = readable_bytes(reader, reader.sp + 8, kCallerBytes);
-  if (bytes == kCallerBytes)
-    hash_all(words, parts);
-  else
-    hash_some(words, bytes / sizeof *words, parts);
-  add_piece(pieces, kCallerPiece, reinterpret_cast<uint64_t>(parts), sizeof parts);
 }
 
 void add_stack(Pieces& pieces, const Reader& reader, uint64_t bytes) {

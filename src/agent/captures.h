@@ -28,7 +28,7 @@ void add_captures(Pieces& pieces, const Reader& reader, const CapturePlan& plan,
                   const uint64_t* result);
 // What lies behind the return address.
 // The hashes of what lies above the return address; `parts` live until the pieces are written.
-void add_caller_words(Pieces& pieces, const Reader& reader, uint64_t (&parts)[kCallerParts]);
+void hash_caller_words(const Reader& reader, uint64_t (&parts)[kCallerParts]);
 void add_stack(Pieces& pieces, const Reader& reader, uint64_t bytes);
 
 }  // namespace rtrace::agent

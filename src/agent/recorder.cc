@@ -47,8 +47,7 @@ uint64_t append_entry(const Control& control, Slot& slot, WrapperFrame& frame, c
   Piece room[kMostPieces];
   Pieces pieces{room};
   const Reader reader{control, frame.entry.sp};
-  uint64_t above[kCallerParts];
-  if ((plan.flags & FunctionPlan::kBorrowedFrame) != 0) add_caller_words(pieces, reader, above);
+  if ((plan.flags & FunctionPlan::kCallerWords) != 0) hash_caller_words(reader, frame.entry.above);
   if (plan.shown_bytes != 0) add_stack(pieces, reader, plan.shown_bytes);
   if ((plan.flags & FunctionPlan::kVectors) != 0)
     add_piece(pieces, kVectorPiece, address_of(&frame) - kVectorsAtEntry, kVectorsAtEntry);
@@ -104,13 +103,19 @@ void hold_since(const Control& control, Slot& slot, uint64_t then, uint64_t shar
   add_alone(slot.held, passed > share ? passed : share);
 }
 
+void keep_call(WrapperFrame& frame, Slot& slot, uint64_t call) {
+  frame.kept = {call, 0, address_of(&slot), 0};
+  if (call != 0) add_alone(slot.open, 1);
+  look_for_room(slot);
+}
+
 // An entry that has more than its words, or found no room.
 __attribute__((noinline)) void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
   const uint64_t then = frame.entry.ticks;
-  frame.kept[0] = append_entry(control, slot, frame, plan);
-  if (frame.kept[0] == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
-  if (frame.kept[0] != 0) add_alone(slot.open, 1);
+  const uint64_t call = append_entry(control, slot, frame, plan);
+  if (call == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
+  keep_call(frame, slot, call);
   hold_since(control, slot, then, control.share_inside);
 }
 
@@ -119,6 +124,7 @@ __attribute__((noinline)) void record_return(const Control& control, Slot& slot,
   const uint64_t then = frame.returned.ticks;
   if (append_return(control, slot, frame, plan) == 0)
     asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
+  look_for_room(slot);
   hold_since(control, slot, then, control.share_outside);
 }
 
@@ -136,7 +142,7 @@ void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, Slot& slot, u
   returned.head = plan.return_head;
   returned.ticks = ticks;
   returned.held = slot.held;
-  returned.call = frame.kept[0];
+  returned.call = frame.kept.first;
   add_alone(slot.open, ~uint64_t{0});
 }
 
@@ -185,7 +191,7 @@ inline Slot* slot_at_hand(const Control& control) {
 }  // namespace
 
 uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, uint64_t passed) {
-  frame.kept[0] = 0;
+  frame.kept.first = 0;
   if (passed != 0) passed = passed_bytes(control, frame, passed);
   const Mode mode = mode_now(control);
   if (mode == Mode::off) return passed;
@@ -206,10 +212,10 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
   prepare_entry(frame, plan, *slot);
   frame.entry.ticks = time_stamp_counter();
   if ((plan.flags & FunctionPlan::kPlainEntry) != 0) {
-    frame.kept[0] = rtrace_append_words(slot, &frame, plan.entry_words);
-    if (frame.kept[0] != 0) [[likely]] {
-      add_alone(slot->open, 1);
-      add_alone(slot->held, control.share_inside);
+    const uint64_t call = rtrace_append_words(slot, &frame, plan.entry_words);
+    if (call != 0) [[likely]] {
+      keep_call(frame, *slot, call);
+      hold_since(control, *slot, frame.entry.ticks, control.share_inside);
       return passed;
     }
   }
@@ -219,7 +225,7 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
 
 void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
   const Mode mode = mode_now(control);
-  if (frame.kept[0] == 0 || mode == Mode::off) return;
+  if (frame.kept.first == 0 || mode == Mode::off) return;
   const uint64_t ticks = time_stamp_counter();
   Slot* slot = slot_at_hand(control);
   if (slot == nullptr) [[unlikely]]
@@ -227,14 +233,18 @@ void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
   const FunctionPlan& plan = plan_of(control, function);
   if (mode == Mode::count) {
     Summary* summary = own_summary(control, *slot, function);
-    if (summary == nullptr || plan.failure != Failure::none) [[unlikely]]
+    const bool may_have_failed =
+        plan.failure != Failure::none && shows_failure(plan.failure, frame.returned.result);
+    if (summary == nullptr || may_have_failed) [[unlikely]]
       return leave_with_care(control, frame, function);
     return end_call(control, *summary, *slot, {function, stack_pointer(frame), ticks}, frame.kept);
   }
   prepare_return(frame, plan, *slot, ticks);
   if ((plan.flags & FunctionPlan::kPlainReturn) != 0 && !has_errno(plan, frame.returned.result) &&
-      rtrace_append_words(slot, &frame, kReturnWords) != 0) [[likely]]
-    return add_alone(slot->held, control.share_outside);
+      rtrace_append_words(slot, &frame, kReturnWords) != 0) [[likely]] {
+    look_for_room(*slot);
+    return hold_since(control, *slot, ticks, control.share_outside);
+  }
   record_return(control, *slot, frame);
 }
 

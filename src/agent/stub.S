@@ -28,8 +28,6 @@ PART save
   mov %rax, FRAME(RTRACE_FRAME_RAX)
   mov %r10, FRAME(RTRACE_FRAME_R10)
   mov %r11, FRAME(RTRACE_FRAME_R11)
-
-PART save_preserved
   mov (%rbp), %rax
   mov %rbx, FRAME(RTRACE_FRAME_SAVED)
   mov %rax, FRAME(RTRACE_FRAME_SAVED + 8)
@@ -58,6 +56,25 @@ FIELD enter_passed, 4
   movabs $0, %rax
 FIELD enter_address, 8
   call *%rax
+
+// The same for agent/quick.S, which leaves all other registers alone: from the frame to the function.
+PART quick_enter
+  sub $RTRACE_FRAME_SIZE, %rsp
+  mov %rdx, FRAME(RTRACE_FRAME_ARGUMENTS + 16)
+  mov %rcx, FRAME(RTRACE_FRAME_ARGUMENTS + 24)
+  mov %rax, FRAME(RTRACE_FRAME_RAX)
+  mov %r10, FRAME(RTRACE_FRAME_R10)
+  mov %r11, FRAME(RTRACE_FRAME_R11)
+  mov $0, %r11d
+FIELD quick_enter_function, 4
+  movabs $0, %rax
+FIELD quick_enter_address, 8
+  call *%rax
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 16), %rdx
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 24), %rcx
+  mov FRAME(RTRACE_FRAME_RAX), %rax
+  mov FRAME(RTRACE_FRAME_R10), %r10
+  mov FRAME(RTRACE_FRAME_R11), %r11
 
 // Arguments in memory lie where the function expects them, right above its return address.
 PART pass
@@ -98,7 +115,7 @@ FIELD resume_store, 4
   .long 0
 FIELD resume_above, 4
 
-// What stays on the stack while the function runs: two words, or the frame.
+// What stays on the stack while the function runs: four words, or the frame.
 PART keep_words
   lea (RTRACE_FRAME_KEPT - RTRACE_FRAME_SIZE)(%rbp), %rsp
 PART keep_frame
@@ -142,6 +159,24 @@ FIELD leave_address, 8
   mov FRAME(RTRACE_FRAME_SAVED + 16), %rdi
   mov FRAME(RTRACE_FRAME_SAVED + 24), %r8
   mov FRAME(RTRACE_FRAME_SAVED + 32), %r9
+  mov FRAME(RTRACE_FRAME_R10), %r10
+  mov FRAME(RTRACE_FRAME_SAVED + 40), %r11
+// And this for agent/quick.S.
+PART quick_leave
+  lea -RTRACE_FRAME_SIZE(%rbp), %rsp
+  mov %rax, FRAME(RTRACE_FRAME_RESULT)
+  mov %rdx, FRAME(RTRACE_FRAME_R11)
+  mov %rcx, FRAME(RTRACE_FRAME_SAVED)
+  mov %r10, FRAME(RTRACE_FRAME_R10)
+  mov %r11, FRAME(RTRACE_FRAME_SAVED + 40)
+  mov $0, %r11d
+FIELD quick_leave_function, 4
+  movabs $0, %rax
+FIELD quick_leave_address, 8
+  call *%rax
+  mov FRAME(RTRACE_FRAME_RESULT), %rax
+  mov FRAME(RTRACE_FRAME_R11), %rdx
+  mov FRAME(RTRACE_FRAME_SAVED), %rcx
   mov FRAME(RTRACE_FRAME_R10), %r10
   mov FRAME(RTRACE_FRAME_SAVED + 40), %r11
 PART unframe

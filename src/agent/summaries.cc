@@ -37,15 +37,14 @@ Summary& summary_of(const Control& control, const Slot& slot, uint32_t function)
 }  // namespace
 
 // Which of the threads' calls is outermost is not known of a shared summary: none is taken for recursive.
-void count_entry(const Control& control, Slot& slot, const Moment& moment, uint64_t (&kept)[2]) {
+void count_entry(const Control& control, Slot& slot, const Moment& moment, Kept& kept) {
   Summary& summary = summary_of(control, slot, moment.function);
   if (summary.shared == 0) return begin_call(summary, slot, moment, kept);
   add_among_threads(summary.entered, 1);
-  kept[1] = slot.own;
-  kept[0] = moment.ticks - slot.held;
+  kept = {moment.ticks - slot.held, slot.own, reinterpret_cast<uint64_t>(&slot), 0};
 }
 
-void count_return(const Control& control, Slot& slot, const Moment& moment, const uint64_t (&kept)[2],
+void count_return(const Control& control, Slot& slot, const Moment& moment, const Kept& kept,
                   Outcome outcome) {
   Summary& summary = summary_of(control, slot, moment.function);
   if (outcome == Outcome::failed) add_among_threads(summary.errors, 1);

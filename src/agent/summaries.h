@@ -14,11 +14,9 @@ struct Moment {
   uint64_t ticks;
 };
 
-// `kept` goes from entry to return in the wrapper's frame; its first word is 0 where the entry was not
-// counted.
-void count_entry(const Control& control, Slot& slot, const Moment& moment, uint64_t (&kept)[2]);
+void count_entry(const Control& control, Slot& slot, const Moment& moment, Kept& kept);
 enum class Outcome : uint8_t { fine, failed };
-void count_return(const Control& control, Slot& slot, const Moment& moment, const uint64_t (&kept)[2],
+void count_return(const Control& control, Slot& slot, const Moment& moment, const Kept& kept,
                   Outcome outcome);
 
 // A slot has a new owner, in whom no call is open.
@@ -49,11 +47,11 @@ inline void raise_to(uint64_t& greatest, uint64_t value) {
 
 // The outermost open call is known by its frame: one that lies at or below the new one was left without a
 // return.
-inline void begin_call(Summary& summary, const Slot& slot, const Moment& moment, uint64_t (&kept)[2]) {
+inline void begin_call(Summary& summary, const Slot& slot, const Moment& moment, Kept& kept) {
   add_alone(summary.entered, 1);
   if (summary.outer_frame <= moment.sp) summary.outer_frame = moment.sp;
-  kept[1] = slot.own;
-  kept[0] = moment.ticks - slot.held;
+  kept = {moment.ticks - slot.held, slot.own, reinterpret_cast<uint64_t>(&slot),
+          reinterpret_cast<uint64_t>(&summary)};
 }
 
 // What a call took, and what of that was calls inside. Time stands still while the recorder works; what calls
@@ -61,12 +59,12 @@ inline void begin_call(Summary& summary, const Slot& slot, const Moment& moment,
 struct Took {
   uint64_t all, inner;
 };
-inline Took took(const Control& control, Slot& slot, uint64_t ticks, const uint64_t (&kept)[2]) {
-  const auto all = static_cast<int64_t>(ticks - slot.held - kept[0] - control.share_inside);
-  const auto inner = static_cast<int64_t>(slot.own - kept[1]);
+inline Took took(const Control& control, Slot& slot, uint64_t ticks, const Kept& kept) {
+  const auto all = static_cast<int64_t>(ticks - slot.held - kept.first - control.share_inside);
+  const auto inner = static_cast<int64_t>(slot.own - kept.second);
   Took took{all > 0 ? static_cast<uint64_t>(all) : 0, inner > 0 ? static_cast<uint64_t>(inner) : 0};
   if (took.inner > took.all) took.inner = took.all;
-  slot.own = kept[1] + took.all;
+  slot.own = kept.second + took.all;
   slot.held += uint64_t{control.share_inside} + control.share_outside;
   return took;
 }
@@ -79,7 +77,7 @@ inline uint64_t& duration_count(const Control& control, Summary& summary, uint64
 }
 
 inline void end_call(const Control& control, Summary& summary, Slot& slot, const Moment& moment,
-                     const uint64_t (&kept)[2]) {
+                     const Kept& kept) {
   const Took time = took(control, slot, moment.ticks, kept);
   add_alone(summary.total, time.all);
   add_alone(duration_count(control, summary, time.all), 1);

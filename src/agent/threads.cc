@@ -64,6 +64,8 @@ bool settle(const Control& control, Slot& slot) {
   slot.ring = control.rings + index * control.ring_bytes;
   slot.capacity = control.ring_bytes;
   slot.name = call_of(index, 0);
+  slot.room_end = 0;
+  slot.index_row = control.summary_index + index * control.functions * sizeof(uint32_t);
   auto& shared = *reinterpret_cast<SharedHeader*>(control.shared);
   __atomic_or_fetch(&shared.used[index / 64], uint64_t{1} << index % 64, __ATOMIC_RELEASE);
   __atomic_store_n(&slot.tid, tid, __ATOMIC_RELEASE);

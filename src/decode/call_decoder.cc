@@ -162,6 +162,10 @@ bool CallDecoder::needs_wide_registers() const {
          std::ranges::any_of(layout.parameters,
                              [](const Layout::Parameter& parameter) { return parameter.location.is_wide(); });
 }
+unsigned CallDecoder::integer_registers() const {
+  constexpr auto kAll = static_cast<unsigned>(arch::kIntegerArguments);
+  return impl_->layout ? std::min(impl_->layout->behind.integer_registers(), kAll) : kAll;
+}
 bool CallDecoder::result_takes_rdx() const {
   return impl_->layout && impl_->layout->result_location.uses_integer(1);
 }

@@ -56,6 +56,7 @@ class ArgumentAllocator {
   // The hidden first argument of a function whose result is of class MEMORY.
   void take_hidden_pointer() { ++integers_; }
   uint32_t stack_bytes() const { return stack_; }
+  unsigned integer_registers() const { return integers_; }
 
  private:
   Location on_stack(uint64_t size, uint64_t align);

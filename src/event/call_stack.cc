@@ -55,13 +55,14 @@ CallerWords CallerWords::of(std::span<const std::byte> above) {
   constexpr size_t kParts = agent::kCallerParts, kPart = kBytes / kParts;
   CallerWords words;
   const size_t size = std::min(above.size(), kBytes) / sizeof(uint64_t) * sizeof(uint64_t);
-  // All parts side by side: each is a chain of multiplications that wait for one another.
-  for (size_t in_part = 0; in_part < std::min(size, kPart); in_part += sizeof(uint64_t)) {
-    for (size_t part = 0; part < kParts && part * kPart + in_part < size; ++part) {
+  for (size_t part = 0; part < kParts; ++part) {
+    agent::WordSums sums;
+    for (size_t at = part * kPart; at < std::min(size, (part + 1) * kPart); at += sizeof(uint64_t)) {
       uint64_t word = 0;
-      std::memcpy(&word, above.data() + part * kPart + in_part, sizeof word);
-      words.parts[part] = agent::with_word(words.parts[part], word);
+      std::memcpy(&word, above.data() + at, sizeof word);
+      sums.add(word);
     }
+    words.parts[part] = sums.hash();
   }
   return words;
 }

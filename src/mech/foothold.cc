@@ -92,9 +92,13 @@ std::string Foothold::make_chunk(const Means& means, Range near, uint64_t bytes,
 
 std::optional<VirtAddr> Foothold::begins_anew_at(VirtAddr pc) const {
   const agent::Blob& own = offsets();
-  for (const agent::Blob::Restartable& part : {own.appends[0], own.appends[1], own.look})
-    if (exists() && pc > blob_ + part.begin && pc < blob_ + part.end) return blob_ + part.begin;
-  return std::nullopt;
+  if (!exists()) return std::nullopt;
+  const auto within = [&](const agent::Blob::Restartable& part) {
+    return pc > blob_ + part.begin && pc < blob_ + part.end;
+  };
+  const auto* append = std::ranges::find_if(own.appends, within);
+  if (append != std::end(own.appends)) return blob_ + append->begin;
+  return within(own.look) ? std::optional(blob_ + own.look.begin) : std::nullopt;
 }
 
 std::optional<VirtAddr> Foothold::after_fault_at(VirtAddr pc) const {

@@ -40,8 +40,9 @@ class OwnRecorder {
     auto& head = *reinterpret_cast<agent::Blob*>(code_);
     head.control = reinterpret_cast<uint64_t>(&control_);
     const VirtAddr base{reinterpret_cast<uint64_t>(code_)};
-    const auto stub =
-        wrapper_stub(plan_, 0, {base + kStub, base + kLeaf, base + head.enter, base + head.leave});
+    const auto stub = wrapper_stub(plan_, 0,
+                                   {base + kStub, base + kLeaf, base + head.enter, base + head.leave,
+                                    base + head.quick_enter, base + head.quick_leave});
     if (!stub) return;
     std::memcpy(code_ + kStub, stub->code.data(), stub->code.size());
     code_[kLeaf] = std::byte{0xc3};  // ret

@@ -69,7 +69,7 @@ bool RingReader::copy_record() {
     return bytes == ring.size() - offset;
   }
   if (head.words > agent::kMaxRecordWords || fixed < fewest || fixed > head.words) return false;
-  if (head.kind == agent::kEntry && fixed > agent::kEntryWords) return false;
+  if (head.kind == agent::kEntry && fixed > agent::kAllEntryWords) return false;
   if ((head.kind == agent::kEntry || head.kind == agent::kReturn) &&
       head.function >= records_->size().functions)
     return false;
@@ -122,6 +122,7 @@ std::optional<Record> RingReader::parse() {
     std::copy(std::begin(entry.arguments), std::end(entry.arguments), record.arguments.begin());
     record.rax = entry.rax;
     std::copy(std::begin(entry.saved), std::end(entry.saved), record.saved.begin());
+    std::copy(std::begin(entry.above), std::end(entry.above), record.above.begin());
   }
   return record;
 }

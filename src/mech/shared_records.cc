@@ -67,6 +67,7 @@ agent::Control SharedRecords::control(VirtAddr shared, VirtAddr plans) const {
   control.rings = shared.value + layout_.rings;
   control.ring_bytes = size_.ring_bytes;
   control.summaries_count = size_.summaries;
+  control.slot_mask = agent::slot_mask(size_.slot_bits);
   return control;
 }
 

@@ -173,8 +173,9 @@ std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Fun
   if (refusal.empty()) {
     agent::FunctionPlan plan = function.plan;
     if (function.borrowed) plan.flags |= agent::FunctionPlan::kBorrowedFrame;
-    wrapper =
-        wrapper_stub(plan, index, {*stub, *copy, foothold.enter(), foothold.leave_call(), function.borrowed});
+    wrapper = wrapper_stub(plan, index,
+                           {*stub, *copy, foothold.enter(), foothold.leave_call(), foothold.quick_enter(),
+                            foothold.quick_leave(), function.borrowed});
     const bool written = wrapper && space_.memory().write(*copy, made.prologue.copy.code) == 0 &&
                          space_.memory().write(*stub, wrapper->code) == 0 &&
                          link_.set_plan(space_.memory(), index, plan);

@@ -9,7 +9,6 @@
 namespace rtrace::mech {
 namespace {
 
-constexpr unsigned kUpToRax = 12;  // words of an EntryRecord
 constexpr uint64_t kStackWord = sizeof(uint64_t);
 constexpr uint64_t kMostBorrowed = 4096;  // of a thread's stack, for each call that is open
 
@@ -60,31 +59,67 @@ bool has(const agent::FunctionPlan& plan, agent::FunctionPlan::Flag flag) {
   return (plan.flags & flag) != 0;
 }
 
-void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t function, VirtAddr enter) {
+// Whether agent/quick.S may be what records the entry, and the return.
+bool enters_quickly(const agent::FunctionPlan& plan) {
+  constexpr unsigned kBesides = agent::FunctionPlan::kCapturesAtEntry |
+                                agent::FunctionPlan::kCapturesAtReturn |  // which needs the frame's arguments
+                                agent::FunctionPlan::kVectors | agent::FunctionPlan::kEntryOnly |
+                                agent::FunctionPlan::kCallerWords;
+  return plan.entry_words <= agent::kEntryWords && plan.passed_bytes == 0 && plan.shown_bytes == 0 &&
+         (plan.flags & kBesides) == 0;
+}
+bool leaves_quickly(const agent::FunctionPlan& plan) {
+  constexpr unsigned kBesides = agent::FunctionPlan::kCapturesAtReturn | agent::FunctionPlan::kVectors |
+                                agent::FunctionPlan::kSecondResult;
+  const bool always_errno =
+      plan.errno_offset != agent::FunctionPlan::kNoErrno && plan.failure == agent::Failure::none;
+  return (plan.flags & kBesides) == 0 && !always_errno;
+}
+
+void add_quick_entry(Builder& builder, uint32_t function, VirtAddr quick_enter) {
+  builder.add(rtrace_stub_quick_enter, rtrace_stub_pass);
+  builder.fill(rtrace_stub_quick_enter_function, function);
+  builder.fill(rtrace_stub_quick_enter_address, quick_enter.value);
+}
+
+void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
+               const WrapperAddresses& at) {
   const uint32_t passed = has(plan, agent::FunctionPlan::kEntryOnly) ? 0 : plan.passed_bytes;
   builder.frame(StubFrame::Base::rsp, 8);
   builder.add(rtrace_stub_frame, rtrace_stub_frame + 1);
   builder.frame(StubFrame::Base::rsp, 16);
   builder.add(rtrace_stub_frame + 1, rtrace_stub_save);
   builder.frame(StubFrame::Base::rbp, 16);
-  builder.add(rtrace_stub_save, rtrace_stub_save_preserved);
-  if (plan.entry_words > kUpToRax) builder.add(rtrace_stub_save_preserved, rtrace_stub_save_vectors);
+  if (enters_quickly(plan)) return add_quick_entry(builder, function, at.quick_enter);
+  builder.add(rtrace_stub_save, rtrace_stub_save_vectors);
   if (has(plan, agent::FunctionPlan::kVectors)) builder.add(rtrace_stub_save_vectors, rtrace_stub_enter);
-  builder.add(rtrace_stub_enter, rtrace_stub_pass);
+  builder.add(rtrace_stub_enter, rtrace_stub_quick_enter);
   builder.fill(rtrace_stub_enter_function, function);
   builder.fill(rtrace_stub_enter_passed, passed);
-  builder.fill(rtrace_stub_enter_address, enter.value);
+  builder.fill(rtrace_stub_enter_address, at.enter.value);
   if (passed != 0) builder.add(rtrace_stub_pass, rtrace_stub_restore);
   builder.add(rtrace_stub_restore, rtrace_stub_borrow);
 }
 
-void add_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t function, VirtAddr leave) {
+void add_recorded_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
+                         const WrapperAddresses& at) {
+  if (leaves_quickly(plan)) {
+    builder.add(rtrace_stub_quick_leave, rtrace_stub_unframe);
+    builder.fill(rtrace_stub_quick_leave_function, function | static_cast<uint32_t>(plan.failure)
+                                                                  << RTRACE_FUNCTION_BITS);
+    return builder.fill(rtrace_stub_quick_leave_address, at.quick_leave.value);
+  }
   builder.add(rtrace_stub_returned, rtrace_stub_save_vector_results);
   if (has(plan, agent::FunctionPlan::kVectors))
     builder.add(rtrace_stub_save_vector_results, rtrace_stub_leave);
-  builder.add(rtrace_stub_leave, rtrace_stub_unframe);
+  builder.add(rtrace_stub_leave, rtrace_stub_quick_leave);
   builder.fill(rtrace_stub_leave_function, function);
-  builder.fill(rtrace_stub_leave_address, leave.value);
+  builder.fill(rtrace_stub_leave_address, at.leave.value);
+}
+
+void add_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
+                const WrapperAddresses& at) {
+  add_recorded_return(builder, plan, function, at);
   builder.add(rtrace_stub_unframe, rtrace_stub_ret);
   builder.frame(StubFrame::Base::rsp, 8);
   builder.add(rtrace_stub_ret, rtrace_stub_launch);
@@ -104,7 +139,7 @@ bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t fu
   builder.fill(rtrace_stub_resume_store, adds - frame);
   builder.fill(rtrace_stub_resume_above, adds - frame);
   builder.frame(StubFrame::Base::rbp, 16);
-  add_return(builder, plan, function, at.leave);
+  add_return(builder, plan, function, at);
   builder.aim_here(launch);
   builder.frame(StubFrame::Base::rbp, 16);
   builder.add(rtrace_stub_launch, rtrace_stub_jump);
@@ -121,7 +156,7 @@ bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t fu
 bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan) {
   constexpr uint64_t kRax = RTRACE_FRAME_SIZE - RTRACE_FRAME_RAX;
   const uint64_t kept =
-      has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame) : 2 * kStackWord;
+      has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame) : sizeof(agent::Kept);
   return adds % 16 == 8 && adds >= 2 * kStackWord + kept && adds != kRax && adds != kRax + kStackWord &&
          adds <= kMostBorrowed;
 }
@@ -130,7 +165,7 @@ std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_
                                         const WrapperAddresses& at) {
   CHECK(plan.passed_bytes % 16 == 0, "{} bytes of arguments", plan.passed_bytes);
   Builder builder;
-  add_entry(builder, plan, function, at.enter);
+  add_entry(builder, plan, function, at);
   if (has(plan, agent::FunctionPlan::kEntryOnly)) {
     builder.add(rtrace_stub_unframe, rtrace_stub_ret);
     builder.frame(StubFrame::Base::rsp, 8);
@@ -151,7 +186,7 @@ std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_
   builder.add(rtrace_stub_call, rtrace_stub_returned);
   if (!builder.aim(at.stub, at.original)) return std::nullopt;
   builder.returns_here();
-  add_return(builder, plan, function, at.leave);
+  add_return(builder, plan, function, at);
   return builder.take();
 }
 

@@ -130,8 +130,14 @@ const ElfRange* described_code(const elf::ElfFile& file, ElfAddr address) {
   return after == functions.begin() || !std::prev(after)->contains(address) ? nullptr : &*std::prev(after);
 }
 
+bool goes_elsewhere(arch::Insn::Kind kind) {
+  using enum arch::Insn::Kind;
+  return kind == call || kind == call_indirect || kind == jump_indirect || kind == syscall;
+}
+
 // Adds where the piece of code leads to besides itself.
-std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, std::vector<ElfAddr>& pieces) {
+std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, std::vector<ElfAddr>& pieces,
+                               FunctionCode& found) {
   const ElfRange* range = described_code(table.file(), piece);
   if (range == nullptr) return "no call frame information tells what its code reads of the stack";
   auto code = table.file().bytes_at(piece, range->end - piece);
@@ -143,6 +149,7 @@ std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, std::ve
     const unwind::Row* row = read ? table.find(at) : nullptr;
     const auto end = row != nullptr ? end_of_frame(*row, *read) : std::nullopt;
     if (end && read->displacement >= *end) return "its code reads its caller's stack";
+    found.goes_elsewhere |= goes_elsewhere(insn->kind);
     const bool goes_on = insn->target && insn->kind != arch::Insn::Kind::call;
     const ElfAddr target{goes_on ? insn->target->value : piece.value};
     if (!range->contains(target) && std::ranges::find(pieces, target) == pieces.end())
@@ -167,13 +174,15 @@ std::string why_returns_itself(std::string_view name) {
 
 // A function's own code may go on elsewhere: in a part that is seldom run, or in a function that it jumps to,
 // which finds the same return address. What is reached through a slot is not looked at.
-std::string why_looks_up(unwind::FrameTable& table, ElfAddr function) {
+FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function) {
   std::vector<ElfAddr> pieces = {function};
-  for (size_t next = 0; next < pieces.size(); ++next) {
-    if (next == kMostPieces) return "its code goes on in too many places";
-    if (std::string why = why_piece_looks_up(table, pieces[next], pieces); !why.empty()) return why;
-  }
-  return {};
+  FunctionCode found;
+  found.goes_elsewhere = false;
+  for (size_t next = 0; next < pieces.size() && found.why_looks_up.empty(); ++next)
+    found.why_looks_up = next == kMostPieces ? "its code goes on in too many places"
+                                             : why_piece_looks_up(table, pieces[next], pieces, found);
+  found.goes_elsewhere |= !found.why_looks_up.empty();
+  return found;
 }
 
 std::optional<mech::BorrowedFrame> find_lender(const plan::Objects& objects,

@@ -70,7 +70,6 @@ class CallTracer {
   // Of the thread that stands behind a return address, or will: `above` is where the stack pointer is then.
   static event::CallerWords words_above(const Memory& memory, VirtAddr above);
   std::optional<arch::VectorRegs> hold_pieces(const mech::Record& record);
-  static event::CallerWords caller_words(const mech::Record& record);
   void recorded_entry(Task& task, const WrappedFunction& function, const mech::Record& record,
                       const std::optional<arch::VectorRegs>& vectors);
   void recorded_return(Task& task, const WrappedFunction& function, const mech::Record& record,

@@ -40,7 +40,7 @@ void CallTracer::recorded(Task& task, const WrappedFunction& function, const mec
   returned_.clear();
   entered_.clear();
   const auto vectors = hold_pieces(record);
-  above_ = caller_words(record);
+  above_.parts = record.above;
   if (record.kind == mech::Record::Kind::entered)
     recorded_entry(task, function, record, vectors);
   else
@@ -59,15 +59,6 @@ std::optional<arch::VectorRegs> CallTracer::hold_pieces(const mech::Record& reco
       memory_.hold({piece.label}, piece.bytes);
   }
   return vectors;
-}
-
-// A frame that is still open when the same one begins is told by the words above it, as by breakpoints.
-event::CallerWords CallTracer::caller_words(const mech::Record& record) {
-  event::CallerWords words;
-  for (const mech::CapturedPiece& piece : record.pieces)
-    if (piece.label == agent::kCallerPiece && piece.bytes.size() == sizeof words.parts)
-      std::memcpy(words.parts.data(), piece.bytes.data(), sizeof words.parts);
-  return words;
 }
 
 void CallTracer::recorded_entry(Task& task, const WrappedFunction& function, const mech::Record& record,

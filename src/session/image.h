@@ -211,6 +211,7 @@ class Image {
     std::string key;                        // in armed_
     std::optional<plan::EntryPatch> entry;  // once its file was asked
     bool borrows = false;                   // a frame: it may be unwound through
+    bool goes_elsewhere = true;             // FunctionCode
   };
   struct Wrapping {
     std::unique_ptr<mech::Trampolines> trampolines;
@@ -257,7 +258,7 @@ class Image {
   void stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, const std::string& reason);
   void examine_waiting();
   void examine_borrowers();
-  void borrow(mech::Trampolines::Function& function);
+  void borrow(mech::Trampolines::Function& function, const Waiting& for_whom);
   std::optional<mech::BorrowedFrame> lend_frame(const agent::FunctionPlan& plan);
   std::optional<VirtAddr> out_of_copy(pid_t tid, const std::unordered_set<VirtAddr>& awaited);
   struct Code {

@@ -27,21 +27,34 @@ std::optional<Image::Code> Image::code_of(const plan::ProbePoint& point) const {
 // What the code of those says that have not been asked yet.
 void Image::examine_borrowers() {
   std::unordered_map<const elf::ElfFile*, std::unique_ptr<unwind::FrameTable>> tables;
-  std::erase_if(wrapping_.waiting, [&](const Waiting& function) {
-    if (!function.borrows || function.entry) return false;
-    const auto code = code_of(function.point);
-    std::string why = "the code that it calls cannot be found";
-    if (code) {
-      auto& table = tables[code->file.get()];
-      if (table == nullptr) table = std::make_unique<unwind::FrameTable>(code->file);
-      why = why_looks_up(*table, code->address);
+  std::vector<Waiting> rest;
+  for (Waiting& function : wrapping_.waiting) {
+    std::string why;
+    if (function.borrows && !function.entry) {
+      const auto code = code_of(function.point);
+      if (!code) {
+        why = "the code that it calls cannot be found";
+      } else {
+        auto& table = tables[code->file.get()];
+        if (table == nullptr) table = std::make_unique<unwind::FrameTable>(code->file);
+        const FunctionCode said = look_at_code(*table, code->address);
+        why = said.why_looks_up;
+        function.goes_elsewhere = said.goes_elsewhere;
+      }
     }
-    if (!why.empty()) stays_breakpoint(function.point, services_.registry.at(function.probe), why);
-    return !why.empty();
-  });
+    if (why.empty())
+      rest.push_back(std::move(function));
+    else
+      stays_breakpoint(function.point, services_.registry.at(function.probe), why);
+  }
+  wrapping_.waiting = std::move(rest);
 }
 
-void Image::borrow(mech::Trampolines::Function& function) {
+void Image::borrow(mech::Trampolines::Function& function, const Waiting& for_whom) {
+  if (services_.recording == agent::Mode::record && for_whom.goes_elsewhere) {
+    function.plan.flags |= agent::FunctionPlan::kCallerWords;
+    function.plan.entry_words = agent::kAllEntryWords;
+  }
   function.borrowed = lend_frame(function.plan);
 }
 

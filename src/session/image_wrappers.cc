@@ -271,7 +271,7 @@ mech::Trampolines::Answer Image::wrap_one(const Waiting& function,
   wanted.size = function.entry->size;
   if (const elf::LoadedObject* in = object_at(address))
     wanted.expected = in->file->bytes_at(in->in_file(address), function.entry->needed());
-  if (function.borrows) borrow(wanted);
+  if (function.borrows) borrow(wanted, function);
   if (function.borrows && !wanted.borrowed)
     return mech::Declined{"no code that it could return through describes a frame"};
   return wrapping_.trampolines->install(wanted, threads);

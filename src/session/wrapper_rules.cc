@@ -114,9 +114,11 @@ mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe,
   plan.passed_bytes = bytes_passed(probe.known);
   plan.failure = failure_of(*probe.known->returns);
   if (plan.failure != agent::Failure::none && errno_offset) plan.errno_offset = *errno_offset;
+  plan.entry_words = agent::kEntryWords;
   if (mode != agent::Mode::record) return function;
   const decode::CallDecoder& decoder = *probe.decoder;
-  plan.entry_words = agent::kEntryWords;
+  if (!is_variadic(*probe.known))
+    plan.entry_words = static_cast<uint16_t>(agent::kLeastEntryWords + decoder.integer_registers());
   plan.at_entry = decoder.at_entry();
   plan.at_return = decoder.at_return();
   plan.shown_bytes = plan.at_entry.stack_bytes;
@@ -125,7 +127,7 @@ mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe,
   if (plan.at_return.count > 0) flags |= agent::FunctionPlan::kCapturesAtReturn;
   if (decoder.needs_vector_registers()) flags |= agent::FunctionPlan::kVectors;
   if (decoder.result_takes_rdx()) flags |= agent::FunctionPlan::kSecondResult;
-  plan.flags = static_cast<uint8_t>(flags);
+  plan.flags = static_cast<uint16_t>(flags);
   return function;
 }
 

@@ -45,7 +45,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 4;
+inline constexpr uint32_t kAbiVersion = 5;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies
@@ -91,14 +91,15 @@ struct Blob {
   // A thread whose signals the tracer holds back for a moment, and the mask that is its own; 0: none.
   int64_t masked_thread;
   uint64_t own_mask;
-  uint64_t control;       // address of the recorder's Control
-  uint64_t enter, leave;  // offsets of what wrappers call
+  uint64_t control;                   // address of the recorder's Control
+  uint64_t enter, leave;              // offsets of what wrappers call
+  uint64_t quick_enter, quick_leave;  // the same for plain records (agent/quick.S)
   // Offsets. A thread that a signal finds within one of these is taken back to its first instruction before
   // the signal is delivered (recorder.h).
   struct Restartable {
     uint64_t begin, end;
   };
-  Restartable appends[2];
+  Restartable appends[4];
   // The same of the look at memory that may not be there: a fault of the load is no signal of the program's,
   // and its thread goes on at `fault`.
   Restartable look;

@@ -10,10 +10,16 @@ namespace rtrace::agent {
 inline constexpr uint64_t kCallerBytes = 1024, kCallerParts = 8;
 inline constexpr uint64_t kCallerPartWords = kCallerBytes / kCallerParts / sizeof(uint64_t);
 
-// A polynomial in an odd constant (2^64 divided by the golden ratio), for whole hashes that are compared: two
-// instructions a word.
-constexpr uint64_t with_word(uint64_t hash, uint64_t word) {
-  return hash * 0x9e3779b97f4a7c15U + word;
-}
+// Of a part: the sum of its words and the sum of the sums so far, which tells their order. Two additions a
+// word, where a multiplication takes as long as a handful.
+struct WordSums {
+  uint64_t words = 0, sums = 0;
+  constexpr void add(uint64_t word) {
+    words += word;
+    sums += words;
+  }
+  // By an odd constant (2^64 divided by the golden ratio). 0 of no words.
+  constexpr uint64_t hash() const { return sums * 0x9e3779b97f4a7c15U + words; }
+};
 
 }  // namespace rtrace::agent

@@ -34,6 +34,7 @@
 
 #include "rtrace/agent/abi.h"
 #include "rtrace/agent/buckets.h"
+#include "rtrace/agent/caller_words.h"
 #include "rtrace/agent/layout.h"
 
 namespace rtrace::agent {
@@ -69,7 +70,7 @@ struct RecordHead {
 enum class Failure : uint8_t { none, minus_one_32, minus_one_64, null };
 
 struct FunctionPlan {
-  enum Flag : uint8_t {
+  enum Flag : uint16_t {
     kCapturesAtEntry = 1,
     kCapturesAtReturn = 2,
     kVectors = 4,          // the stub saves xmm0-xmm7, at return xmm0 and xmm1; they travel with the records
@@ -78,13 +79,14 @@ struct FunctionPlan {
     kPlainEntry = 32,      // the record is the frame's words alone; see finish()
     kPlainReturn = 64,     // and that of the return too, but for a failure's errno
     kBorrowedFrame = 128,  // unwinders find their way through its wrapper: its calls may last, or be left
+    kCallerWords = 256,  // alike calls may be open at once: the record says what lies above (kAllEntryWords)
   };
   static constexpr int64_t kNoErrno = INT64_MIN;
 
-  uint8_t flags = 0;
+  uint16_t flags = 0;
   Failure failure = Failure::none;
-  // Of EntryRecord: with all arguments, al and the saved registers 19; those at the end can be left away.
-  uint16_t entry_words = RTRACE_PLAIN_ENTRY_WORDS;
+  // Of EntryRecord: from kLeastEntryWords on, those at the end can be left away.
+  uint16_t entry_words = RTRACE_ENTRY_WORDS;
   // From behind the return address: what the stub hands on to the function, and what the record shows.
   uint16_t passed_bytes = 0;  // a multiple of 16
   uint16_t shown_bytes = 0;
@@ -115,6 +117,7 @@ struct Control {
   // record with pieces it is measured each time.
   uint32_t share_inside, share_outside;
   uint32_t summaries_count;
+  uint64_t slot_mask;  // slot_mask()
 };
 
 inline constexpr uint32_t kOwnerDied = RTRACE_OWNER_DIED;  // FUTEX_OWNER_DIED
@@ -153,10 +156,15 @@ struct Slot {
   // By the reader, on a line of its own.
   uint64_t tail;  // bytes that were ever read
   int32_t tid;    // 0 where the slot is nobody's
+  uint64_t unused[6];
+  // Again the thread's own. Records that end no later than `room_end` go to their position plus `room_at`,
+  // without a look at how far the reader is or where the ring ends. 0: a look is due.
+  uint64_t room_end, room_at;
+  uint64_t index_row;  // address of its row in the summary index
   // Records: calls that were recorded here, less those whose return was. Over all slots: how many are open,
   // on whatever stack, or were left.
   uint64_t open;
-  uint64_t padding[117];
+  uint64_t padding[108];
 };
 
 // What is known of one function in one thread, or in all threads that got none of their own. In ticks, but
@@ -181,9 +189,10 @@ struct EntryRecord {
   uint64_t held;                        // Slot::held at `ticks`
   uint64_t sp;                          // where the return address lies
   uint64_t return_address;
-  uint64_t arguments[6];  // rdi rsi rdx rcx r8 r9
-  uint64_t rax;           // al: vector registers used by the arguments of a variadic function
-  uint64_t saved[6];      // rbx rbp r12 r13 r14 r15
+  uint64_t saved[6];             // rbx rbp r12 r13 r14 r15
+  uint64_t arguments[6];         // rdi rsi rdx rcx r8 r9: what is no argument can be left away, from the end
+  uint64_t rax;                  // al: vector registers used by the arguments of a variadic function
+  uint64_t above[kCallerParts];  // caller_words.h
 };
 struct ReturnRecord {
   RecordHead head;
@@ -204,26 +213,27 @@ struct ThreadRecord {
 };
 
 // A piece is memory, labelled with its address, or what no address names: the first page holds nothing.
-// kCallerPiece: kCallerParts hashes, of whoever has a borrowed frame.
-inline constexpr uint64_t kVectorPiece = 1, kSecondResultPiece = 2, kCallerPiece = 3;
+inline constexpr uint64_t kVectorPiece = 1, kSecondResultPiece = 2;
 
 inline constexpr uint64_t kMaxRecordWords = 2048;
 inline constexpr uint64_t kLeastRing = uint64_t{1} << 16;
-inline constexpr unsigned kEntryWords = sizeof(EntryRecord) / 8;
-inline constexpr unsigned kPlainEntryWords = RTRACE_PLAIN_ENTRY_WORDS;  // up to the six arguments
+inline constexpr unsigned kAllEntryWords = sizeof(EntryRecord) / 8;
+inline constexpr unsigned kEntryWords = RTRACE_ENTRY_WORDS;             // up to rax
+inline constexpr unsigned kLeastEntryWords = RTRACE_LEAST_ENTRY_WORDS;  // up to the saved registers
+inline constexpr unsigned kPlainEntryWords = kEntryWords - 1;           // up to the six arguments
 inline constexpr unsigned kReturnWords = RTRACE_RETURN_WORDS;
 
 inline void FunctionPlan::finish(uint32_t function) {
   entry_head = {kEntry, static_cast<uint8_t>(entry_words), entry_words, function};
   return_head = {kReturn, kReturnWords, kReturnWords, function};
   constexpr unsigned kBesidesWords = kCapturesAtReturn | kVectors | kSecondResult;
-  const bool plain_entry = (flags & (kCapturesAtEntry | kVectors | kBorrowedFrame)) == 0 && shown_bytes == 0;
+  const bool plain_entry = (flags & (kCapturesAtEntry | kVectors | kCallerWords)) == 0 && shown_bytes == 0;
   const bool plain_return =
       (flags & kBesidesWords) == 0 && (errno_offset == kNoErrno || failure != Failure::none);
   unsigned all = flags & ~(unsigned{kPlainEntry} | kPlainReturn);
   if (plain_entry) all |= kPlainEntry;
   if (plain_return) all |= kPlainReturn;
-  flags = static_cast<uint8_t>(all);
+  flags = static_cast<uint16_t>(all);
 }
 
 // Names a recorded call: the slot and the place of its entry's record. Never 0.
@@ -231,8 +241,15 @@ constexpr uint64_t call_of(uint64_t slot, uint64_t position) {
   return slot << 48 | position | 1;
 }
 
-// The wrapper's frame, below the saved rbp: what the stub stores and the recorder completes. The first 19
-// words become the entry's record; after the return the first six become that of the return. Only `kept`
+// What goes from a call's entry to its return. `first` is 0 where the entry was not recorded. Records: the
+// call's name. Counts: when it began, Slot::own then, and the thread's own summary, if it has one.
+struct Kept {
+  uint64_t first, second;
+  uint64_t slot, summary;
+};
+
+// The wrapper's frame, below the saved rbp: what the stub stores and the recorder completes. The first words
+// become the entry's record; after the return the first six become that of the return. Only `kept`
 // stays while the function runs, but where the plan has captures at return. After it `saved` and `r10` hold
 // what the function has left in rcx rsi rdi r8 r9 r11 and r10.
 struct WrapperFrame {
@@ -243,13 +260,17 @@ struct WrapperFrame {
   uint64_t r10;
   uint64_t r11;  // at return: rdx
   uint64_t padding;
-  uint64_t kept[2];
+  Kept kept;
 };
 
 // A chain of slots is not longer: the tracer makes four times as many as there may be threads.
 inline constexpr uint64_t kLongestChain = 64;
 constexpr uint64_t slot_of(uint64_t thread, unsigned bits) {
-  return thread * 0x9e3779b97f4a7c15 >> (64 - bits);
+  return thread * 0x9e3779b97f4a7c15 >> (64 - kMostSlotBits) & ((uint64_t{1} << bits) - 1);
+}
+// Of the same product, shifted by kMostSlotBits + RTRACE_SLOT_BITS bits less than 64: the slot's offset.
+constexpr uint64_t slot_mask(unsigned bits) {
+  return ((uint64_t{1} << bits) - 1) << RTRACE_SLOT_BITS;
 }
 
 inline constexpr uint64_t kUserEnd = (uint64_t{1} << 47) - 4096;  // where a program's addresses end
@@ -310,17 +331,46 @@ constexpr ControlLayout control_layout(uint32_t functions) {
 static_assert(offsetof(Slot, head) == RTRACE_SLOT_HEAD && offsetof(Slot, ring) == RTRACE_SLOT_RING &&
               offsetof(Slot, capacity) == RTRACE_SLOT_CAPACITY &&
               offsetof(Slot, lost_entries) == RTRACE_SLOT_LOST && offsetof(Slot, name) == RTRACE_SLOT_NAME &&
-              offsetof(Slot, tail) == RTRACE_SLOT_TAIL);
-static_assert(sizeof(Slot) == 1024 && sizeof(Summary) == 16384 && sizeof(SharedHeader) <= 4096 &&
-              sizeof(Control) <= 4096);
+              offsetof(Slot, held) == RTRACE_SLOT_HELD && offsetof(Slot, own) == RTRACE_SLOT_OWN &&
+              offsetof(Slot, tail) == RTRACE_SLOT_TAIL && offsetof(Slot, room_end) == RTRACE_SLOT_ROOM_END &&
+              offsetof(Slot, room_at) == RTRACE_SLOT_ROOM_AT && offsetof(Slot, open) == RTRACE_SLOT_OPEN &&
+              offsetof(Slot, index_row) == RTRACE_SLOT_INDEX_ROW && offsetof(Slot, thread) == 0);
+static_assert(sizeof(Slot) == 1 << RTRACE_SLOT_BITS && sizeof(Summary) == 1 << RTRACE_SUMMARY_BITS &&
+              sizeof(SharedHeader) <= 4096 && sizeof(Control) <= 4096);
+static_assert(static_cast<int>(Mode::record) == RTRACE_MODE_RECORD &&
+              static_cast<int>(Mode::count) == RTRACE_MODE_COUNT && offsetof(Control, mode) == 0 &&
+              offsetof(Control, functions) == RTRACE_CONTROL_FUNCTIONS &&
+              offsetof(Control, plans) == RTRACE_CONTROL_PLANS &&
+              offsetof(Control, slots) == RTRACE_CONTROL_SLOTS &&
+              offsetof(Control, summaries) == RTRACE_CONTROL_SUMMARIES &&
+              offsetof(Control, clock) == RTRACE_CONTROL_CLOCK &&
+              offsetof(Control, nanoseconds_per_tick) == RTRACE_CONTROL_NANOSECONDS &&
+              offsetof(Control, share_inside) == RTRACE_CONTROL_INSIDE &&
+              offsetof(Control, share_outside) == RTRACE_CONTROL_OUTSIDE &&
+              offsetof(Control, summaries_count) == RTRACE_CONTROL_SUMMARIES_COUNT &&
+              offsetof(Control, slot_mask) == RTRACE_CONTROL_SLOT_MASK);
+static_assert(sizeof(FunctionPlan) == RTRACE_PLAN_SIZE &&
+              offsetof(FunctionPlan, entry_head) == RTRACE_PLAN_ENTRY_HEAD &&
+              offsetof(FunctionPlan, return_head) == RTRACE_PLAN_RETURN_HEAD &&
+              static_cast<int>(Failure::null) == RTRACE_FAILURE_NULL &&
+              offsetof(Blob, control) == RTRACE_BLOB_CONTROL);
+static_assert(offsetof(Summary, entered) == RTRACE_SUMMARY_ENTERED &&
+              offsetof(Summary, total) == RTRACE_SUMMARY_TOTAL &&
+              offsetof(Summary, greatest) == RTRACE_SUMMARY_GREATEST &&
+              offsetof(Summary, inner) == RTRACE_SUMMARY_INNER &&
+              offsetof(Summary, recursive) == RTRACE_SUMMARY_RECURSIVE &&
+              offsetof(Summary, outer_frame) == RTRACE_SUMMARY_OUTER_FRAME &&
+              offsetof(Summary, durations) == RTRACE_SUMMARY_DURATIONS);
 static_assert(sizeof(RecordHead) == 8 && offsetof(RecordHead, words) * 8 == RTRACE_HEAD_WORDS_SHIFT &&
               offsetof(EntryRecord, lost_entries) == RTRACE_RECORD_LOST &&
               offsetof(ReturnRecord, lost_entries) == RTRACE_RECORD_LOST &&
-              offsetof(ThreadRecord, lost_entries) == RTRACE_RECORD_LOST && kEntryWords == 19 &&
-              sizeof(ReturnRecord) == kReturnWords * 8 && sizeof(ThreadRecord) >= kReturnWords * 8 &&
+              offsetof(ThreadRecord, lost_entries) == RTRACE_RECORD_LOST &&
+              offsetof(EntryRecord, above) == kEntryWords * 8 && sizeof(ReturnRecord) == kReturnWords * 8 &&
+              sizeof(ThreadRecord) >= kReturnWords * 8 &&
               offsetof(EntryRecord, arguments) == RTRACE_FRAME_ARGUMENTS &&
               offsetof(EntryRecord, rax) == RTRACE_FRAME_RAX &&
               offsetof(EntryRecord, saved) == RTRACE_FRAME_SAVED &&
+              offsetof(EntryRecord, arguments) == kLeastEntryWords * 8 &&
               offsetof(ReturnRecord, result) == RTRACE_FRAME_RESULT);
 static_assert(sizeof(WrapperFrame) == RTRACE_FRAME_SIZE && sizeof(WrapperFrame) % 16 == 0 &&
               offsetof(WrapperFrame, r10) == RTRACE_FRAME_R10 &&

@@ -52,6 +52,8 @@ class CallDecoder {
   bool needs_vector_registers() const;
   // True where some lie in what no more than xmm0-xmm7 holds: x87's registers, or the upper halves of ymm's.
   bool needs_wide_registers() const;
+  // How many of rdi rsi rdx rcx r8 r9 hold arguments, a format's further ones not counted.
+  unsigned integer_registers() const;
   // True where a part of the result is in rdx.
   bool result_takes_rdx() const;
   // True where the result has the errno lens; without Carried::error_number a failure shows the bare result.

@@ -35,6 +35,8 @@ class Foothold {
 
   VirtAddr enter() const { return blob_ + offsets().enter; }
   VirtAddr leave_call() const { return blob_ + offsets().leave; }
+  VirtAddr quick_enter() const { return blob_ + offsets().quick_enter; }
+  VirtAddr quick_leave() const { return blob_ + offsets().quick_leave; }
 
   bool has_room(VirtAddr near, size_t sites) const;
   // What mapping needs. `stopped` is a task in a consumed ptrace-stop, about to run user code at the

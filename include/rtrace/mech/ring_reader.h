@@ -40,6 +40,7 @@ struct Record {
   std::array<uint64_t, 6> arguments{};
   uint64_t rax = 0;
   std::array<uint64_t, 6> saved{};
+  std::array<uint64_t, agent::kCallerParts> above{};  // of an entry, where its plan has kCallerWords
   uint64_t result = 0;
   uint32_t entries = 0, returns = 0;
   std::span<const CapturedPiece> pieces;

@@ -51,7 +51,7 @@ struct WrapperStub {
 };
 
 // No stub is longer; positions in a chunk are multiples of CodeArena::kAlignment.
-inline constexpr size_t kMaxWrapperStub = 448;
+inline constexpr size_t kMaxWrapperStub = 480;
 
 struct BorrowedFrame {
   VirtAddr ret;       // of an `add $adds, %rsp; ret`
@@ -65,6 +65,7 @@ struct WrapperAddresses {
   VirtAddr stub;          // where it will run
   VirtAddr original;      // what it calls: the displaced instructions, within rel32's reach of the stub
   VirtAddr enter, leave;  // of the blob, anywhere
+  VirtAddr quick_enter, quick_leave;
   // For a function all of whose arguments lie in registers.
   std::optional<BorrowedFrame> borrowed = std::nullopt;
 };

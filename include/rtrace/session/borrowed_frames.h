@@ -20,9 +20,15 @@ namespace rtrace::session {
 // Why a function of that name must return to its caller itself; empty where nothing is known against it.
 std::string why_returns_itself(std::string_view name);
 
-// Why the code of the function that begins there cannot find its caller behind a borrowed frame; empty where
-// it looks no further up than its own frame.
-std::string why_looks_up(unwind::FrameTable& table, ElfAddr function);
+// What the code of a function says, as far as it can be followed.
+struct FunctionCode {
+  // Why it cannot find its caller behind a borrowed frame; empty where it looks no further up than its own.
+  std::string why_looks_up;
+  // It may call, or go on in, code that is not looked at, or ask the kernel: so that another call of it may
+  // begin while one is open.
+  bool goes_elsewhere = true;
+};
+FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function);
 
 // A frame for that plan, of code that stays mapped as long as the process: the C library's, else the dynamic
 // linker's or the program's own.

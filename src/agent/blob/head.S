@@ -5,15 +5,18 @@
   .hidden rtrace_blob
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
-  .long 4, 1                // kAbiVersion, kBlobMapping
+  .long 5, 1                // kAbiVersion, kBlobMapping
   .quad 0, 0                // size, session: by the tracer
   .quad rtrace_bridge, restorer, gadget
   .quad 0, 0, 0             // table, frame area
   .quad 0, 0                // masked thread
   .quad 0                   // control
   .quad rtrace_enter, rtrace_leave
+  .quad rtrace_quick_enter, rtrace_quick_leave
   .quad rtrace_append_words, rtrace_append_words_end
   .quad rtrace_append_pieces, rtrace_append_pieces_end
+  .quad rtrace_quick_entry, rtrace_quick_entry_end
+  .quad rtrace_quick_return, rtrace_quick_return_end
   .quad rtrace_can_read, rtrace_can_read_end
   .quad rtrace_can_read_load, rtrace_can_read_fault
   .quad rtrace_question

@@ -29,15 +29,10 @@ class Stack : public testing::Test {
 
   // Of a call whose return address lies there, by the recorder.
   event::CallerWords recorded(uint64_t offset) {
-    Piece room[kMostPieces];
-    Pieces pieces{room};
-    event::CallerWords words;
     uint64_t parts[kCallerParts];
-    add_caller_words(pieces, {memory_.control, address(offset)}, parts);
-    EXPECT_EQ(pieces.count, 1u);
-    EXPECT_EQ(room[0].label, kCallerPiece);
-    EXPECT_EQ(room[0].length, sizeof parts);
-    std::memcpy(words.parts.data(), reinterpret_cast<const void*>(room[0].source), sizeof parts);
+    hash_caller_words({memory_.control, address(offset)}, parts);
+    event::CallerWords words;
+    std::ranges::copy(parts, words.parts.begin());
     return words;
   }
   // And of the thread that stands there.

@@ -41,6 +41,7 @@ class RecorderMemory {
     control.ring_bytes = ring_bytes;
     control.nanoseconds_per_tick = uint64_t{1} << 32;
     control.summaries_count = summaries;
+    control.slot_mask = slot_mask(slot_bits);
   }
   ~RecorderMemory() { munmap(memory_, layout_.size); }
   RecorderMemory(const RecorderMemory&) = delete;

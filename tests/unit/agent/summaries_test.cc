@@ -14,11 +14,11 @@ namespace {
 class Summaries : public testing::Test {
  protected:
   uint64_t call(uint32_t function, uint64_t begin, uint64_t end, uint64_t frame = 0x7000) {
-    uint64_t kept[2] = {};
+    Kept kept{};
     Slot& slot = *own_slot(memory.control);
     count_entry(memory.control, slot, {function, frame, begin}, kept);
     count_return(memory.control, slot, {function, frame, end}, kept, Outcome::fine);
-    return kept[0];
+    return kept.first;
   }
   RecorderMemory memory{Mode::count, {plain_plan(), plain_plan()}, kLeastRing, 4, 8};
   Summary& own(uint32_t function) { return memory.summary(2 + function); }
@@ -40,7 +40,7 @@ TEST_F(Summaries, AddUpWhatCallsTook) {
 
 TEST_F(Summaries, TakeCallsInsideOffACallersOwnTime) {
   Slot& slot = *own_slot(memory.control);
-  uint64_t outer[2] = {}, inner[2] = {};
+  Kept outer{}, inner{};
   count_entry(memory.control, slot, {0, 0x7000, 1000}, outer);
   count_entry(memory.control, slot, {1, 0x6f00, 1100}, inner);
   count_return(memory.control, slot, {1, 0x6f00, 1130}, inner, Outcome::fine);
@@ -56,7 +56,7 @@ TEST_F(Summaries, TakeCallsInsideOffACallersOwnTime) {
 
 TEST_F(Summaries, CountTheTimeOfRecursiveCallsOnce) {
   Slot& slot = *own_slot(memory.control);
-  uint64_t outer[2] = {}, inner[2] = {};
+  Kept outer{}, inner{};
   count_entry(memory.control, slot, {0, 0x7000, 1000}, outer);
   count_entry(memory.control, slot, {0, 0x6f00, 1100}, inner);
   count_return(memory.control, slot, {0, 0x6f00, 1150}, inner, Outcome::fine);
@@ -68,7 +68,7 @@ TEST_F(Summaries, CountTheTimeOfRecursiveCallsOnce) {
 
 TEST_F(Summaries, ACallThatWasLeftByALongjmpIsNoCaller) {
   Slot& slot = *own_slot(memory.control);
-  uint64_t lost[2] = {};
+  Kept lost{};
   count_entry(memory.control, slot, {0, 0x6f00, 1000}, lost);
   call(0, 2000, 2100, 0x7000);
   EXPECT_EQ(own(0).entered, 2u);
@@ -80,7 +80,7 @@ TEST_F(Summaries, SubtractTheRecordersShare) {
   memory.control.share_inside = 8;
   memory.control.share_outside = 12;
   Slot& slot = *own_slot(memory.control);
-  uint64_t outer[2] = {}, inner[2] = {};
+  Kept outer{}, inner{};
   count_entry(memory.control, slot, {0, 0x7000, 1000}, outer);
   count_entry(memory.control, slot, {1, 0x6f00, 1100}, inner);
   count_return(memory.control, slot, {1, 0x6f00, 1150}, inner, Outcome::fine);

@@ -20,10 +20,10 @@ asm(R"(
   .type rb_lent_words, @function
 rb_lent_words:
   .cfi_startproc
-  sub $0x28, %rsp
-  .cfi_def_cfa_offset 0x30
+  sub $0x38, %rsp
+  .cfi_def_cfa_offset 0x40
   nop
-  add $0x28, %rsp
+  add $0x38, %rsp
 rb_words_ret:
   .cfi_def_cfa_offset 8
   ret
@@ -31,10 +31,10 @@ rb_words_ret:
   .type rb_lent_whole, @function
 rb_lent_whole:
   .cfi_startproc
-  sub $0xd8, %rsp
-  .cfi_def_cfa_offset 0xe0
+  sub $0x128, %rsp
+  .cfi_def_cfa_offset 0x130
   nop
-  add $0xd8, %rsp
+  add $0x128, %rsp
 rb_whole_ret:
   .cfi_def_cfa_offset 8
   ret
@@ -124,9 +124,9 @@ enum class Lent : uint8_t { nothing, words, whole };
 
 InProcessRecorder::Function behind(auto* function, Lent lent) {
   InProcessRecorder::Function wrapped{reinterpret_cast<const void*>(function)};
-  if (lent == Lent::words) wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_words_ret)}, 0x28};
+  if (lent == Lent::words) wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_words_ret)}, 0x38};
   if (lent == Lent::whole) {
-    wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_whole_ret)}, 0xd8};
+    wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_whole_ret)}, 0x128};
     wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
   }
   return wrapped;

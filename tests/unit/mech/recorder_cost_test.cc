@@ -21,7 +21,7 @@ rt_leaf:
 # A frame to borrow.
   .globl rt_lent_ret
 rt_lent:
-  add $0x28, %rsp
+  add $0x38, %rsp
 rt_lent_ret:
   ret
 
@@ -160,7 +160,7 @@ TEST(RecorderCost, IsAFewTimesThatOfTwoStampsAndARecord) {
     report("counted, with a histogram", costs(recorder, nullptr));
   }
   InProcessRecorder::Function borrowing{leaf()};
-  borrowing.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rt_lent_ret)}, 0x28};
+  borrowing.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rt_lent_ret)}, 0x38};
   {
     InProcessRecorder recorder(setting(agent::Mode::count), {borrowing});
     report("counted, a frame borrowed", costs(recorder, nullptr));

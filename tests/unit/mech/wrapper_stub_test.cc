@@ -13,7 +13,8 @@ using testing::HasSubstr;
 constexpr VirtAddr kStub{0x7f0000010000};
 constexpr VirtAddr kOriginal{0x7f0000020000};
 constexpr VirtAddr kEnter{0x100000001000}, kLeave{0x100000002000};
-constexpr WrapperAddresses kAt{kStub, kOriginal, kEnter, kLeave};
+constexpr VirtAddr kQuickEnter{0x100000003000}, kQuickLeave{0x100000004000};
+constexpr WrapperAddresses kAt{kStub, kOriginal, kEnter, kLeave, kQuickEnter, kQuickLeave};
 
 agent::FunctionPlan plain_plan() {
   agent::FunctionPlan plan{};
@@ -51,29 +52,20 @@ std::string at(const WrapperStub& stub, size_t offset) {
 }
 
 // From where the function has returned to.
-const std::string kRecordsReturn = R"(lea rsp, [rbp - 0xc0]
-mov qword ptr [rbp - 0x98], rax
-mov qword ptr [rbp - 0x20], rdx
-mov qword ptr [rbp - 0x58], rcx
-mov qword ptr [rbp - 0x50], rsi
-mov qword ptr [rbp - 0x48], rdi
-mov qword ptr [rbp - 0x40], r8
-mov qword ptr [rbp - 0x38], r9
-mov qword ptr [rbp - 0x28], r10
-mov qword ptr [rbp - 0x30], r11
-lea rdi, [rbp - 0xc0]
-mov esi, 7
-movabs rax, 0x100000002000
+const std::string kRecordsReturn = R"(lea rsp, [rbp - 0x110]
+mov qword ptr [rbp - 0xe8], rax
+mov qword ptr [rbp - 0x30], rdx
+mov qword ptr [rbp - 0xe0], rcx
+mov qword ptr [rbp - 0x38], r10
+mov qword ptr [rbp - 0xb8], r11
+mov r11d, 7
+movabs rax, 0x100000004000
 call rax
-mov rax, qword ptr [rbp - 0x98]
-mov rdx, qword ptr [rbp - 0x20]
-mov rcx, qword ptr [rbp - 0x58]
-mov rsi, qword ptr [rbp - 0x50]
-mov rdi, qword ptr [rbp - 0x48]
-mov r8, qword ptr [rbp - 0x40]
-mov r9, qword ptr [rbp - 0x38]
-mov r10, qword ptr [rbp - 0x28]
-mov r11, qword ptr [rbp - 0x30]
+mov rax, qword ptr [rbp - 0xe8]
+mov rdx, qword ptr [rbp - 0x30]
+mov rcx, qword ptr [rbp - 0xe0]
+mov r10, qword ptr [rbp - 0x38]
+mov r11, qword ptr [rbp - 0xb8]
 leave
 ret
 )";
@@ -81,36 +73,122 @@ ret
 TEST(WrapperStub, OfAPlainFunctionIsThis) {
   EXPECT_EQ(made_of(plain_plan()), R"(push rbp
 mov rbp, rsp
-sub rsp, 0xc0
-mov qword ptr [rbp - 0x90], rdi
-mov qword ptr [rbp - 0x88], rsi
-mov qword ptr [rbp - 0x80], rdx
-mov qword ptr [rbp - 0x78], rcx
-mov qword ptr [rbp - 0x70], r8
-mov qword ptr [rbp - 0x68], r9
-mov qword ptr [rbp - 0x60], rax
-mov qword ptr [rbp - 0x28], r10
-mov qword ptr [rbp - 0x20], r11
-lea rdi, [rbp - 0xc0]
-mov esi, 7
-mov edx, 0
-movabs rax, 0x100000001000
+sub rsp, 0x110
+mov qword ptr [rbp - 0xa0], rdx
+mov qword ptr [rbp - 0x98], rcx
+mov qword ptr [rbp - 0x80], rax
+mov qword ptr [rbp - 0x38], r10
+mov qword ptr [rbp - 0x30], r11
+mov r11d, 7
+movabs rax, 0x100000003000
 call rax
-mov rdi, qword ptr [rbp - 0x90]
-mov rsi, qword ptr [rbp - 0x88]
-mov rdx, qword ptr [rbp - 0x80]
-mov rcx, qword ptr [rbp - 0x78]
-mov r8, qword ptr [rbp - 0x70]
-mov r9, qword ptr [rbp - 0x68]
-mov rax, qword ptr [rbp - 0x60]
-mov r10, qword ptr [rbp - 0x28]
-mov r11, qword ptr [rbp - 0x20]
-lea rsp, [rbp - 0x10]
+mov rdx, qword ptr [rbp - 0xa0]
+mov rcx, qword ptr [rbp - 0x98]
+mov rax, qword ptr [rbp - 0x80]
+mov r10, qword ptr [rbp - 0x38]
+mov r11, qword ptr [rbp - 0x30]
+lea rsp, [rbp - 0x20]
 call 0x7f0000020000
 )" + kRecordsReturn);
 }
 
-constexpr BorrowedFrame kWords{{0x7f0000300010}, 0x28}, kWhole{{0x7f0000300020}, 0xd8};
+agent::FunctionPlan plan_with_pieces() {
+  agent::FunctionPlan plan = plain_plan();
+  plan.flags = agent::FunctionPlan::kCapturesAtEntry | agent::FunctionPlan::kSecondResult;
+  return plan;
+}
+
+TEST(WrapperStub, OfAFunctionWithPiecesKeepsAllRegistersForTheRecorder) {
+  EXPECT_EQ(made_of(plan_with_pieces()), R"(push rbp
+mov rbp, rsp
+sub rsp, 0x110
+mov qword ptr [rbp - 0xb0], rdi
+mov qword ptr [rbp - 0xa8], rsi
+mov qword ptr [rbp - 0xa0], rdx
+mov qword ptr [rbp - 0x98], rcx
+mov qword ptr [rbp - 0x90], r8
+mov qword ptr [rbp - 0x88], r9
+mov qword ptr [rbp - 0x80], rax
+mov qword ptr [rbp - 0x38], r10
+mov qword ptr [rbp - 0x30], r11
+mov rax, qword ptr [rbp]
+mov qword ptr [rbp - 0xe0], rbx
+mov qword ptr [rbp - 0xd8], rax
+mov qword ptr [rbp - 0xd0], r12
+mov qword ptr [rbp - 0xc8], r13
+mov qword ptr [rbp - 0xc0], r14
+mov qword ptr [rbp - 0xb8], r15
+lea rdi, [rbp - 0x110]
+mov esi, 7
+mov edx, 0
+movabs rax, 0x100000001000
+call rax
+mov rdi, qword ptr [rbp - 0xb0]
+mov rsi, qword ptr [rbp - 0xa8]
+mov rdx, qword ptr [rbp - 0xa0]
+mov rcx, qword ptr [rbp - 0x98]
+mov r8, qword ptr [rbp - 0x90]
+mov r9, qword ptr [rbp - 0x88]
+mov rax, qword ptr [rbp - 0x80]
+mov r10, qword ptr [rbp - 0x38]
+mov r11, qword ptr [rbp - 0x30]
+lea rsp, [rbp - 0x20]
+call 0x7f0000020000
+lea rsp, [rbp - 0x110]
+mov qword ptr [rbp - 0xe8], rax
+mov qword ptr [rbp - 0x30], rdx
+mov qword ptr [rbp - 0xe0], rcx
+mov qword ptr [rbp - 0xd8], rsi
+mov qword ptr [rbp - 0xd0], rdi
+mov qword ptr [rbp - 0xc8], r8
+mov qword ptr [rbp - 0xc0], r9
+mov qword ptr [rbp - 0x38], r10
+mov qword ptr [rbp - 0xb8], r11
+lea rdi, [rbp - 0x110]
+mov esi, 7
+movabs rax, 0x100000002000
+call rax
+mov rax, qword ptr [rbp - 0xe8]
+mov rdx, qword ptr [rbp - 0x30]
+mov rcx, qword ptr [rbp - 0xe0]
+mov rsi, qword ptr [rbp - 0xd8]
+mov rdi, qword ptr [rbp - 0xd0]
+mov r8, qword ptr [rbp - 0xc8]
+mov r9, qword ptr [rbp - 0xc0]
+mov r10, qword ptr [rbp - 0x38]
+mov r11, qword ptr [rbp - 0xb8]
+leave
+ret
+)");
+}
+
+TEST(WrapperStub, TellsTheRecorderHowAFailureShows) {
+  agent::FunctionPlan plan = plain_plan();
+  plan.failure = agent::Failure::null;
+  plan.errno_offset = -64;
+  EXPECT_THAT(made_of(plan), HasSubstr("mov r11d, 0x3000007\nmovabs rax, 0x100000004000"));
+  plan.failure = agent::Failure::none;  // then errno is wanted of each return
+  EXPECT_THAT(made_of(plan), HasSubstr("movabs rax, 0x100000002000"));
+}
+
+TEST(WrapperStub, IsNotForQuickRecordsWhereMoreIsWanted) {
+  const std::string quick = "movabs rax, 0x100000003000";
+  agent::FunctionPlan plan = plain_plan();
+  EXPECT_THAT(made_of(plan), HasSubstr(quick));
+  using enum agent::FunctionPlan::Flag;
+  for (const auto flag : {kCapturesAtEntry, kCapturesAtReturn, kVectors, kCallerWords, kEntryOnly}) {
+    plan.flags = flag;
+    EXPECT_THAT(made_of(plan), Not(HasSubstr(quick))) << flag;
+  }
+  plan = plain_plan();
+  plan.passed_bytes = 16;
+  EXPECT_THAT(made_of(plan), Not(HasSubstr(quick)));
+  plan = plain_plan();
+  plan.shown_bytes = 16;
+  EXPECT_THAT(made_of(plan), Not(HasSubstr(quick)));
+}
+
+constexpr BorrowedFrame kWords{{0x7f0000300010}, 0x38}, kWhole{{0x7f0000300020}, 0x128};
 
 WrapperStub borrowing(const agent::FunctionPlan& plan, const BorrowedFrame& frame) {
   WrapperAddresses addresses = kAt;
@@ -120,16 +198,16 @@ WrapperStub borrowing(const agent::FunctionPlan& plan, const BorrowedFrame& fram
 
 TEST(WrapperStub, BehindABorrowedFrameJumpsToTheFunction) {
   const std::string text = listing(borrowing(plain_plan(), kWords));
-  EXPECT_EQ(text.substr(text.find("mov r11, ")), R"(mov r11, qword ptr [rbp - 0x20]
-lea rsp, [rbp - 0x18]
-call 0x7f0000010107
-mov qword ptr [rsp + 0x18], rbp
-lea rbp, [rsp + 0x18]
-)" + kRecordsReturn + R"(call 0x7f000001010d
+  EXPECT_EQ(text.substr(text.find("mov r11, ")), R"(mov r11, qword ptr [rbp - 0x30]
+lea rsp, [rbp - 0x28]
+call 0x7f00000100c2
+mov qword ptr [rsp + 0x28], rbp
+lea rbp, [rsp + 0x28]
+)" + kRecordsReturn + R"(call 0x7f00000100c8
 int3
 movabs rax, 0x7f0000300010
 mov qword ptr [rsp], rax
-mov rax, qword ptr [rbp - 0x60]
+mov rax, qword ptr [rbp - 0x80]
 mov rbp, qword ptr [rbp]
 jmp 0x7f0000020000
 )");
@@ -137,31 +215,31 @@ jmp 0x7f0000020000
 
 TEST(WrapperStub, SaysWhereItGoesOnBehindABorrowedFrame) {
   const auto stub = borrowing(plain_plan(), kWhole);
-  EXPECT_EQ(at(stub, stub.returns_to), "mov qword ptr [rsp + 0xc8], rbp");
+  EXPECT_EQ(at(stub, stub.returns_to), "mov qword ptr [rsp + 0x118], rbp");
   using enum StubFrame::Base;
   const auto size = static_cast<uint16_t>(stub.code.size());
   const auto launch = static_cast<uint16_t>(size - 33);
   EXPECT_THAT(stub.frames,
               ElementsAre(StubFrame{0, rsp, 8}, StubFrame{1, rsp, 16}, StubFrame{4, rbp, 16},
-                          StubFrame{stub.returns_to, rsp, 0xd8},
+                          StubFrame{stub.returns_to, rsp, 0x128},
                           StubFrame{static_cast<uint16_t>(stub.returns_to + 16), rbp, 16},
                           StubFrame{static_cast<uint16_t>(launch - 1), rsp, 8}, StubFrame{launch, rbp, 16},
-                          StubFrame{static_cast<uint16_t>(size - 5), rsp, 0xe8}));
+                          StubFrame{static_cast<uint16_t>(size - 5), rsp, 0x138}));
   EXPECT_EQ(at(stub, launch - 1u), "ret");
 }
 
 TEST(WrapperStub, BorrowsWhatItFitsInto) {
   agent::FunctionPlan plan = plain_plan();
   std::vector<uint64_t> words, whole;
-  for (uint64_t adds = 0; adds < 0x100; ++adds)
+  for (uint64_t adds = 0; adds < 0x150; ++adds)
     if (fits_borrowed(adds, plan)) words.push_back(adds);
   plan.flags = agent::FunctionPlan::kCapturesAtReturn;
-  for (uint64_t adds = 0; adds < 0x100; ++adds)
+  for (uint64_t adds = 0; adds < 0x150; ++adds)
     if (fits_borrowed(adds, plan)) whole.push_back(adds);
-  // 0x68 would take the place that rax is kept at until last.
-  EXPECT_THAT(words,
-              ElementsAre(0x28, 0x38, 0x48, 0x58, 0x78, 0x88, 0x98, 0xa8, 0xb8, 0xc8, 0xd8, 0xe8, 0xf8));
-  EXPECT_THAT(whole, ElementsAre(0xd8, 0xe8, 0xf8));
+  // 0x88 would take the place that rax is kept at until last.
+  EXPECT_THAT(words, ElementsAre(0x38, 0x48, 0x58, 0x68, 0x78, 0x98, 0xa8, 0xb8, 0xc8, 0xd8, 0xe8, 0xf8,
+                                 0x108, 0x118, 0x128, 0x138, 0x148));
+  EXPECT_THAT(whole, ElementsAre(0x128, 0x138, 0x148));
 }
 
 TEST(WrapperStub, HasNoSideThatIsOutOfReach) {
@@ -183,11 +261,8 @@ TEST(WrapperStub, SaysWhereItsFrameIs) {
 
 TEST(WrapperStub, SavesWhatAPlanAsksFor) {
   agent::FunctionPlan plan = plain_plan();
-  EXPECT_THAT(made_of(plan), Not(HasSubstr("r15")));
   EXPECT_THAT(made_of(plan), Not(HasSubstr("xmm")));
   EXPECT_THAT(made_of(plan), Not(HasSubstr("movsq")));
-  plan.entry_words = agent::kEntryWords;
-  EXPECT_THAT(made_of(plan), HasSubstr("qword ptr [rbp - 0x30], r15"));
   plan.flags = agent::FunctionPlan::kVectors;
   EXPECT_THAT(made_of(plan), HasSubstr("movups xmmword ptr [rsp + 0x70], xmm7"));
   plan.passed_bytes = 256;
@@ -195,11 +270,11 @@ TEST(WrapperStub, SavesWhatAPlanAsksFor) {
   EXPECT_THAT(made_of(plan), HasSubstr("rep movsq"));
 }
 
-TEST(WrapperStub, KeepsOnlyTwoWordsWhileTheFunctionRuns) {
+TEST(WrapperStub, KeepsOnlyFourWordsWhileTheFunctionRuns) {
   agent::FunctionPlan plan = plain_plan();
-  EXPECT_THAT(made_of(plan), HasSubstr("lea rsp, [rbp - 0x10]\ncall 0x7f0000020000"));
+  EXPECT_THAT(made_of(plan), HasSubstr("lea rsp, [rbp - 0x20]\ncall 0x7f0000020000"));
   plan.flags = agent::FunctionPlan::kCapturesAtReturn;
-  EXPECT_THAT(made_of(plan), HasSubstr("lea rsp, [rbp - 0xc0]\ncall 0x7f0000020000"));
+  EXPECT_THAT(made_of(plan), HasSubstr("lea rsp, [rbp - 0x110]\ncall 0x7f0000020000"));
 }
 
 TEST(WrapperStub, OfAFunctionWhoseReturnIsNotWantedJumps) {

@@ -51,12 +51,26 @@ TEST(BorrowedFrames, AreNotForCodeThatReadsItsCallersStack) {
   unwind::FrameTable table(file);
   const auto why = [&](const char* name) {
     const auto found = file->find_exported(name);
-    return found ? why_looks_up(table, found->address) : "missing";
+    return found ? look_at_code(table, found->address).why_looks_up : "missing";
   };
   for (const char* name : {"printf", "strfmon", "_setjmp", "makecontext", "syscall"})
     EXPECT_THAT(why(name), HasSubstr("caller's stack")) << name;
   for (const char* name : {"qsort", "qsort_r", "read", "pause", "puts", "pthread_cond_wait", "nftw", "fopen"})
     EXPECT_EQ(why(name), "") << name;
+}
+
+// So that a call of them is never open twice.
+TEST(BorrowedFrames, KnowWhoseCodeCallsNothing) {
+  const auto file = c_library();
+  unwind::FrameTable table(file);
+  const auto goes = [&](const char* name) {
+    const auto found = file->find_exported(name);
+    return !found || look_at_code(table, found->address).goes_elsewhere;
+  };
+  for (const char* name : {"abs", "labs", "ffs", "div", "htonl", "inet_netof", "hcreate_r"})
+    EXPECT_EQ(goes(name), std::string_view(name) == "hcreate_r") << name;
+  for (const char* name : {"qsort", "read", "pause", "puts", "getpid", "printf", "bsearch"})
+    EXPECT_TRUE(goes(name)) << name;
 }
 
 TEST(BorrowedFrames, AreLentByTheCLibrary) {

@@ -4,8 +4,8 @@
    the durations in place.
 
    The trampoline is entered through a pointer, as by a GOT slot, and calls the function through another. With
-   `bursts` the thread rests after each thousand calls, as targets/caller does, and what is told is its own
-   processor time: caches and the predictions of branches are as cold after a rest as anybody's. */
+   `bursts` the thread does something else after each thousand calls, as targets/caller does, and what is told
+   is its own processor time. */
 #include <x86intrin.h>
 
 #include "floor.h"
@@ -85,7 +85,7 @@ static struct Cost cost_of(long (*function)(long, long), uint64_t budget) {
 }
 
 static struct Cost cost_in_bursts(long (*function)(long, long)) {
-  const struct timespec rest = {0, 10 * 1000 * 1000};
+  const uint64_t rest = 10 * 1000 * 1000;
   slot = function;
   uint64_t took = 0;
   long sum = 0;
@@ -93,7 +93,7 @@ static struct Cost cost_in_bursts(long (*function)(long, long)) {
     uint64_t started = read_clock(CLOCK_THREAD_CPUTIME_ID);
     for (int i = 0; i < kBurst; i++) sum = slot(sum, i);
     if (burst > 0) took += read_clock(CLOCK_THREAD_CPUTIME_ID) - started;
-    nanosleep(&rest, NULL);
+    for (uint64_t until = now_ns() + rest; now_ns() < until;) __builtin_ia32_pause();
   }
   double ns = (double)took / (kBurst * kBursts);
   return (struct Cost){ns, ns, kBurst * kBursts};

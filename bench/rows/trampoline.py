@@ -31,7 +31,7 @@ def uftrace(function):
 
 def in_process(tracer, function, proof=tracers.shows):
     def measure(context):
-        return context.ns_in_process(tracer(context), function, 16 if context.quick else 200, context.one_core, proof)
+        return context.ns_in_process(tracer(context), function, 16 if context.quick else 200, context.two_cores(), proof)
     return measure
 
 
@@ -74,7 +74,7 @@ ALLOCATOR = ("-c", "-x", "malloc@libc.so.*", "-x", "free@libc.so.*", "-x", "real
 PYTHON = ("env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-S", "-c")
 TOKENS = (*PYTHON, """
 import io, tokenize
-text = open(tokenize.__file__).read()
+text = open(tokenize.__file__.replace("tokenize", "argparse")).read()
 for i in range(%d): list(tokenize.generate_tokens(io.StringIO(text).readline))""")
 SORTED = (*PYTHON, """
 import random
@@ -139,13 +139,13 @@ def rows():
             Side("uftrace", in_process(memory.uftrace, "two", recorded))),
             (RatioAtMost("rtrace", records, 1.5), RatioAtLeast("uftrace", "rtrace", 4),
              AtMost("rtrace, with a string of 30 bytes", 60)), base=records,
-            note="All records are read, and all lines in the file, at the end. The threads, the floor's too, rest after each 1000 calls: what "
-                 "reading and writing costs meanwhile is in `records`."),
+            note="All records are read, and all lines in the file, at the end. The threads, the floor's too, do something else for 10 ms "
+                 "after each 1000 calls, on a core of their own: what reading and writing costs meanwhile is in `records`."),
         Row("records-summary", "inside the process: count, sum and histogram of the durations", "ns/call", (
             Side(summary, floor(["summary"])), Side("rtrace -c", wrapped(tracers.trampolines, "-c")),
             Side("rtrace -c, from breakpoints on", wrapped(tracers.automatic, "-c")),
             Side("bpftrace, hist()", bpftrace)), (RatioAtMost("rtrace -c", summary, 1.5),), base=summary),
-        allocator("python3", "python3, PYTHONMALLOC=malloc, makes tokens of a source file", TOKENS, 200, 1.3),
+        allocator("python3", "python3, PYTHONMALLOC=malloc, makes tokens of argparse.py", TOKENS, 40, 1.3),
         allocator("python3-sort", "python3, PYTHONMALLOC=malloc, sorts short texts", SORTED, 120, 1.3),
         allocator("python3-dense", "python3, PYTHONMALLOC=malloc, makes short texts", SHORT_TEXTS, 300000),
         allocator("perl", "perl counts a file's words", WORDS, 500, 1.3),

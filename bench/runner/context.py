@@ -60,7 +60,7 @@ class Context:
 
     def ns_in_process(self, tracer, function, bursts, cores, proof):
         """What a call adds to the time of targets/caller's own thread, where the tracer reads what there is while the thread
-        rests."""
+        does something else."""
         calls = bursts * 1000
 
         def took(words):

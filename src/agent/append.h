@@ -12,10 +12,11 @@ inline Mode mode_now(const Control& control) {
   return *static_cast<const volatile Mode*>(&control.mode);
 }
 
-// Somebody reads what is recorded.
+// Somebody reads what is recorded. In a child that a handler has forked meanwhile Control is empty.
 inline bool owner_lives(const Control& control) {
-  const auto& shared = *reinterpret_cast<const SharedHeader*>(control.shared);
-  return (__atomic_load_n(&shared.owner, __ATOMIC_ACQUIRE) & kOwnerDied) == 0;
+  const auto* shared =
+      reinterpret_cast<const SharedHeader*>(*static_cast<const volatile uint64_t*>(&control.shared));
+  return shared != nullptr && (__atomic_load_n(&shared->owner, __ATOMIC_ACQUIRE) & kOwnerDied) == 0;
 }
 
 // A part of a record that lies elsewhere; what `label` says stands in the record. Known to append.S.
@@ -40,17 +41,13 @@ static_assert(offsetof(Job, slot) == RTRACE_JOB_SLOT && offsetof(Job, words) == 
               sizeof(Piece) == RTRACE_PIECE_SIZE && offsetof(Piece, source) == 8);
 
 // Says up to where the records that follow can go without a look at how far the reader is. A handler that
-// interrupts this does the same: what it finds, and what it leaves, are an end and a place of one round of
-// the ring, or an end that lies behind the head.
+// interrupts this does the same: what it leaves, or what is then put in its place, is an end that holds in
+// its round of the ring, and lies behind the head in the next.
 inline void look_for_room(Slot& slot) {
-  const uint64_t head = slot.head, round = head & ~(slot.capacity - 1);
+  const uint64_t round = slot.head & ~(slot.capacity - 1);
   const uint64_t read = __atomic_load_n(&slot.tail, __ATOMIC_ACQUIRE) + slot.capacity;
-  const uint64_t end = round + slot.capacity < read ? round + slot.capacity : read;
-  __atomic_store_n(&slot.room_end, 0, __ATOMIC_RELAXED);
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  __atomic_store_n(&slot.room_at, slot.ring - round, __ATOMIC_RELAXED);
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  __atomic_store_n(&slot.room_end, end, __ATOMIC_RELAXED);
+  const uint64_t end = round + slot.capacity;
+  __atomic_store_n(&slot.room_end, end < read ? end : read, __ATOMIC_RELAXED);
 }
 
 // The record's call_of(), or 0 where it is lost. Losses of entries and returns are counted by the caller.

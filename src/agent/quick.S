@@ -2,9 +2,10 @@
 // the time stamp counter serves, and a record is the frame's words alone and has room. Whatever else there is
 // the C++ of recorder.cc does, which this calls.
 //
-// Besides rax, rcx, rdx, r10 and r11, which the stub has saved, no register changes. What lies between begin
-// and end of each of the two appends may be begun anew at any time (recorder.h says when): rcx and r11, and
-// r10 of the second, stay as they were.
+// Besides rax, rcx, rdx, r10 and r11, which the stub has saved, no register changes. Up to what can be seen by
+// anybody, the store of the ring's head or the first count, each of the two may be begun anew at any time
+// (recorder.h says when): r11 is as it was until then. So a child that a handler has forked looks at the mode
+// again, which is off in it, and Control empty.
 //
 // What is soon written, some twenty records ahead, is asked for early: another core may have read it last, and
 // after a rest the page itself is not at hand. Processors that do not know prefetchw do nothing (Intel SDM).
@@ -20,13 +21,13 @@
   .endm
 
 // void rtrace_quick_enter(function r11d)
-  .globl rtrace_quick_enter, rtrace_quick_entry, rtrace_quick_entry_end
-  .hidden rtrace_quick_enter, rtrace_quick_entry, rtrace_quick_entry_end
+  .globl rtrace_quick_enter, rtrace_quick_enter_end, rtrace_quick_count, rtrace_quick_count_end
+  .hidden rtrace_quick_enter, rtrace_quick_enter_end, rtrace_quick_count, rtrace_quick_count_end
   .type rtrace_quick_enter, @function
 rtrace_quick_enter:
   .cfi_startproc
   CONTROL %rax
-  movzbl (%rax), %r10d                  // the mode first: off, nothing else of Control is set
+  movzbl (%rax), %r10d
   cmp $RTRACE_MODE_COUNT, %r10d
   ja 8f
   test %r10d, %r10d
@@ -45,22 +46,27 @@ rtrace_quick_enter:
   cmp $RTRACE_MODE_COUNT, %r10d
   je 5f
 
-  imul $RTRACE_PLAN_SIZE, %r11, %r11
-  add RTRACE_CONTROL_PLANS(%rax), %r11
-rtrace_quick_entry:                     // in: rcx: slot, r11: plan
+  imul $RTRACE_PLAN_SIZE, %r11, %rdx
+  add RTRACE_CONTROL_PLANS(%rax), %rdx
   mov RTRACE_SLOT_HEAD(%rcx), %r10
   lea 8*RTRACE_ENTRY_WORDS(%r10), %rax
   cmp RTRACE_SLOT_ROOM_END(%rcx), %rax
-  ja 7f
+  ja 8f
   mov RTRACE_SLOT_NAME(%rcx), %rax
   or %r10, %rax
   mov %rax, KEPT(0)
-  add RTRACE_SLOT_ROOM_AT(%rcx), %r10
+  mov RTRACE_SLOT_CAPACITY(%rcx), %rax
+  dec %rax
+  and %rax, %r10
+  add RTRACE_SLOT_RING(%rcx), %r10
   prefetchw 3008(%r10)
   prefetchw 3072(%r10)
   prefetchw 3136(%r10)
-  mov RTRACE_PLAN_ENTRY_HEAD(%r11), %rax
+  mov RTRACE_PLAN_ENTRY_HEAD(%rdx), %rax
   mov %rax, (%r10)
+  movzwl RTRACE_PLAN_ENTRY_HEAD+2(%rdx), %eax
+  shl $3, %eax
+  mov %rax, KEPT(3)                     // the record's bytes
   mov RTRACE_SLOT_LOST(%rcx), %rax
   mov %rax, 16(%r10)
   mov RTRACE_SLOT_HELD(%rcx), %rax
@@ -90,10 +96,9 @@ rtrace_quick_entry:                     // in: rcx: slot, r11: plan
   shl $32, %rdx
   or %rdx, %rax
   mov %rax, 8(%r10)
-  movzwl RTRACE_PLAN_ENTRY_HEAD+2(%r11), %eax
-  shl $3, %eax
+  mov KEPT(3), %rax
   add %rax, RTRACE_SLOT_HEAD(%rcx)
-rtrace_quick_entry_end:
+rtrace_quick_enter_end:
   incq RTRACE_SLOT_OPEN(%rcx)
   CONTROL %rax
   mov RTRACE_CONTROL_INSIDE(%rax), %eax
@@ -101,6 +106,7 @@ rtrace_quick_entry_end:
   ret
 
 5:                                      // counts; rax: control, rcx: slot
+rtrace_quick_count:
   mov RTRACE_SLOT_INDEX_ROW(%rcx), %r10
   mov (%r10,%r11,4), %edx               // the function's summary, plus 1
   cmp RTRACE_CONTROL_FUNCTIONS(%rax), %edx
@@ -112,6 +118,7 @@ rtrace_quick_entry_end:
   add RTRACE_CONTROL_SUMMARIES(%rax), %rdx
   mov %rdx, KEPT(3)
   incq RTRACE_SUMMARY_ENTERED(%rdx)
+rtrace_quick_count_end:
   lea 8(%rbp), %rax
   cmp %rax, RTRACE_SUMMARY_OUTER_FRAME(%rdx)
   ja 6f
@@ -126,8 +133,6 @@ rtrace_quick_entry_end:
   mov %rax, KEPT(0)
   ret
 
-7:
-  mov RTRACE_PLAN_ENTRY_HEAD+4(%r11), %r11d
 8:
   sub $8, %rsp
   .cfi_adjust_cfa_offset 8
@@ -157,8 +162,8 @@ rtrace_quick_entry_end:
   .size rtrace_quick_enter, . - rtrace_quick_enter
 
 // void rtrace_quick_leave(r11d: function, and its failure above RTRACE_FUNCTION_BITS)
-  .globl rtrace_quick_leave, rtrace_quick_return, rtrace_quick_return_end
-  .hidden rtrace_quick_leave, rtrace_quick_return, rtrace_quick_return_end
+  .globl rtrace_quick_leave, rtrace_quick_leave_end, rtrace_quick_counted, rtrace_quick_counted_end
+  .hidden rtrace_quick_leave, rtrace_quick_leave_end, rtrace_quick_counted, rtrace_quick_counted_end
   .type rtrace_quick_leave, @function
 rtrace_quick_leave:
   .cfi_startproc
@@ -166,18 +171,14 @@ rtrace_quick_leave:
   shl $32, %rdx
   lea (%rax,%rdx), %r10
   CONTROL %rax
-  movzbl (%rax), %edx
-  cmp $RTRACE_MODE_COUNT, %edx
+  movzbl (%rax), %ecx                   // once: a child may find it off the next time
+  cmp $RTRACE_MODE_COUNT, %ecx
   ja 8f
-  test %edx, %edx
+  test %ecx, %ecx
   jz 8f
   cmpq $0, KEPT(0)
   je 9f
   cmpq $0, RTRACE_CONTROL_CLOCK(%rax)
-  jne 8f
-  mov KEPT(2), %rcx
-  mov %fs:0, %rdx                       // it may return on another thread than it began on
-  cmp %rdx, (%rcx)
   jne 8f
   test $(-1 << RTRACE_FUNCTION_BITS), %r11d
   jz 1f
@@ -190,19 +191,28 @@ rtrace_quick_leave:
   cmp $(RTRACE_FAILURE_NULL << RTRACE_FUNCTION_BITS), %r11d
   jae 8f
 1:
-  cmpb $RTRACE_MODE_COUNT, (%rax)
+  cmp $RTRACE_MODE_COUNT, %ecx
+  mov KEPT(2), %rcx
   je 5f
 
-  and $((1 << RTRACE_FUNCTION_BITS) - 1), %r11d
-  imul $RTRACE_PLAN_SIZE, %r11, %r11
-  add RTRACE_CONTROL_PLANS(%rax), %r11
-rtrace_quick_return:                    // in: rcx: slot, r10: ticks, r11: plan
+  mov %fs:0, %rdx                       // it may return on another thread than it began on
+  cmp %rdx, (%rcx)
+  jne 8f
+  mov %r11d, %edx
+  and $((1 << RTRACE_FUNCTION_BITS) - 1), %edx
+  imul $RTRACE_PLAN_SIZE, %rdx, %rdx
+  add RTRACE_CONTROL_PLANS(%rax), %rdx
+  mov RTRACE_PLAN_RETURN_HEAD(%rdx), %rax
+  mov %rax, KEPT(3)
   mov RTRACE_SLOT_HEAD(%rcx), %rdx
   lea 8*RTRACE_RETURN_WORDS(%rdx), %rax
   cmp RTRACE_SLOT_ROOM_END(%rcx), %rax
-  ja 7f
-  add RTRACE_SLOT_ROOM_AT(%rcx), %rdx
-  mov RTRACE_PLAN_RETURN_HEAD(%r11), %rax
+  ja 8f
+  mov RTRACE_SLOT_CAPACITY(%rcx), %rax
+  dec %rax
+  and %rax, %rdx
+  add RTRACE_SLOT_RING(%rcx), %rdx
+  mov KEPT(3), %rax
   mov %rax, (%rdx)
   mov %r10, 8(%rdx)
   mov RTRACE_SLOT_LOST(%rcx), %rax
@@ -214,7 +224,7 @@ rtrace_quick_return:                    // in: rcx: slot, r10: ticks, r11: plan
   mov FRAME(RTRACE_FRAME_RESULT), %rax
   mov %rax, 40(%rdx)
   addq $(8 * RTRACE_RETURN_WORDS), RTRACE_SLOT_HEAD(%rcx)
-rtrace_quick_return_end:
+rtrace_quick_leave_end:
   decq RTRACE_SLOT_OPEN(%rcx)
   CONTROL %rax
   mov RTRACE_CONTROL_OUTSIDE(%rax), %eax
@@ -222,9 +232,14 @@ rtrace_quick_return_end:
   ret
 
 5:                                      // counts; r10: ticks, rax: control, rcx: slot
+rtrace_quick_counted:
+  mov %fs:0, %rdx
+  cmp %rdx, (%rcx)
+  jne 8f
   cmpq $0, KEPT(3)
   je 8f
   mov KEPT(3), %r11
+rtrace_quick_counted_end:
   sub RTRACE_SLOT_HELD(%rcx), %r10
   sub KEPT(0), %r10
   mov RTRACE_CONTROL_INSIDE(%rax), %edx
@@ -288,8 +303,6 @@ rtrace_quick_return_end:
   mov FRAME(RTRACE_FRAME_SAVED + 8), %rax
   jmp 4b
 
-7:
-  mov RTRACE_PLAN_RETURN_HEAD+4(%r11), %r11d
 8:
   sub $8, %rsp
   .cfi_adjust_cfa_offset 8

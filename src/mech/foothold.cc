@@ -93,12 +93,11 @@ std::string Foothold::make_chunk(const Means& means, Range near, uint64_t bytes,
 std::optional<VirtAddr> Foothold::begins_anew_at(VirtAddr pc) const {
   const agent::Blob& own = offsets();
   if (!exists()) return std::nullopt;
-  const auto within = [&](const agent::Blob::Restartable& part) {
-    return pc > blob_ + part.begin && pc < blob_ + part.end;
-  };
-  const auto* append = std::ranges::find_if(own.appends, within);
-  if (append != std::end(own.appends)) return blob_ + append->begin;
-  return within(own.look) ? std::optional(blob_ + own.look.begin) : std::nullopt;
+  const uint64_t offset = pc.value - blob_.value;
+  const auto* append =
+      std::ranges::find_if(own.appends, [&](const auto& part) { return part.holds(offset); });
+  if (append != std::end(own.appends)) return blob_ + append->again;
+  return own.look.holds(offset) ? std::optional(blob_ + own.look.again) : std::nullopt;
 }
 
 std::optional<VirtAddr> Foothold::after_fault_at(VirtAddr pc) const {

@@ -140,8 +140,9 @@ std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, std::ve
                                FunctionCode& found) {
   const ElfRange* range = described_code(table.file(), piece);
   if (range == nullptr) return "no call frame information tells what its code reads of the stack";
-  auto code = table.file().bytes_at(piece, range->end - piece);
-  for (ElfAddr at = piece; at < range->end;) {
+  // From its beginning, wherever it is entered: jumps may lead back.
+  auto code = table.file().bytes_at(range->begin, range->end - range->begin);
+  for (ElfAddr at = range->begin; at < range->end;) {
     const auto insn = arch::decode(code, VirtAddr{at.value});
     if (!insn) return "its code cannot be read";
     const auto read =

@@ -114,6 +114,12 @@ class Counting(unittest.TestCase):
         # A call that was left is made again.
         self.assertTrue(3000000 <= summary.rows[NAMES[0]]["calls"] <= 3000000 + ticks, result)
 
+    def test_children_that_a_handler_forks_in_the_midst_of_a_wrapped_call_live(self):
+        """They return into it from the handler: what the recorder knew is gone."""
+        result = harness.run(COUNTING + ["-x", "labs@libc.so.*", harness.target("counts"), "forking", "300"])
+        self.assertEqual(result.status, 0, result)
+        self.assertIn("forks 300 died 0\n", result.stdout, result)
+
     def test_failures_are_told_as_by_breakpoints(self):
         words = ["-c", "-x", "access@libc.so.*", harness.target("counts"), "failing", "400"]
         rows = [harness.Summary(harness.run(more + words).trace).rows["access@libc.so.6"]

@@ -94,12 +94,13 @@ struct Blob {
   uint64_t control;                   // address of the recorder's Control
   uint64_t enter, leave;              // offsets of what wrappers call
   uint64_t quick_enter, quick_leave;  // the same for plain records (agent/quick.S)
-  // Offsets. A thread that a signal finds within one of these is taken back to its first instruction before
-  // the signal is delivered (recorder.h).
+  // Offsets. A thread that a signal finds within one of these is taken back to `again`, mostly the first of
+  // its instructions, before the signal is delivered (recorder.h).
   struct Restartable {
-    uint64_t begin, end;
+    uint64_t begin, end, again;
+    bool holds(uint64_t offset) const { return offset >= begin && offset < end && offset != again; }
   };
-  Restartable appends[4];
+  Restartable appends[6];
   // The same of the look at memory that may not be there: a fault of the load is no signal of the program's,
   // and its thread goes on at `fault`.
   Restartable look;

@@ -157,14 +157,14 @@ struct Slot {
   uint64_t tail;  // bytes that were ever read
   int32_t tid;    // 0 where the slot is nobody's
   uint64_t unused[6];
-  // Again the thread's own. Records that end no later than `room_end` go to their position plus `room_at`,
-  // without a look at how far the reader is or where the ring ends. 0: a look is due.
-  uint64_t room_end, room_at;
+  // Again the thread's own. Records that end no later than there can be written without a look at how far the
+  // reader is or where the ring ends.
+  uint64_t room_end;
   uint64_t index_row;  // address of its row in the summary index
   // Records: calls that were recorded here, less those whose return was. Over all slots: how many are open,
   // on whatever stack, or were left.
   uint64_t open;
-  uint64_t padding[108];
+  uint64_t padding[109];
 };
 
 // What is known of one function in one thread, or in all threads that got none of their own. In ticks, but
@@ -333,7 +333,7 @@ static_assert(offsetof(Slot, head) == RTRACE_SLOT_HEAD && offsetof(Slot, ring) =
               offsetof(Slot, lost_entries) == RTRACE_SLOT_LOST && offsetof(Slot, name) == RTRACE_SLOT_NAME &&
               offsetof(Slot, held) == RTRACE_SLOT_HELD && offsetof(Slot, own) == RTRACE_SLOT_OWN &&
               offsetof(Slot, tail) == RTRACE_SLOT_TAIL && offsetof(Slot, room_end) == RTRACE_SLOT_ROOM_END &&
-              offsetof(Slot, room_at) == RTRACE_SLOT_ROOM_AT && offsetof(Slot, open) == RTRACE_SLOT_OPEN &&
+              offsetof(Slot, open) == RTRACE_SLOT_OPEN &&
               offsetof(Slot, index_row) == RTRACE_SLOT_INDEX_ROW && offsetof(Slot, thread) == 0);
 static_assert(sizeof(Slot) == 1 << RTRACE_SLOT_BITS && sizeof(Summary) == 1 << RTRACE_SUMMARY_BITS &&
               sizeof(SharedHeader) <= 4096 && sizeof(Control) <= 4096);

@@ -13,11 +13,13 @@ rtrace_blob:
   .quad 0                   // control
   .quad rtrace_enter, rtrace_leave
   .quad rtrace_quick_enter, rtrace_quick_leave
-  .quad rtrace_append_words, rtrace_append_words_end
-  .quad rtrace_append_pieces, rtrace_append_pieces_end
-  .quad rtrace_quick_entry, rtrace_quick_entry_end
-  .quad rtrace_quick_return, rtrace_quick_return_end
-  .quad rtrace_can_read, rtrace_can_read_end
+  .quad rtrace_append_words, rtrace_append_words_end, rtrace_append_words
+  .quad rtrace_append_pieces, rtrace_append_pieces_end, rtrace_append_pieces
+  .quad rtrace_quick_enter, rtrace_quick_enter_end, rtrace_quick_enter
+  .quad rtrace_quick_count, rtrace_quick_count_end, rtrace_quick_enter
+  .quad rtrace_quick_leave, rtrace_quick_leave_end, rtrace_quick_leave
+  .quad rtrace_quick_counted, rtrace_quick_counted_end, rtrace_quick_leave
+  .quad rtrace_can_read, rtrace_can_read_end, rtrace_can_read
   .quad rtrace_can_read_load, rtrace_can_read_fault
   .quad rtrace_question
 

@@ -158,6 +158,39 @@ static int failing(long n) {
   return 0;
 }
 
+static volatile sig_atomic_t is_child;
+static volatile long forked, died, forks_wanted;
+static const struct itimerval soon = {{0, 0}, {0, 300}};
+
+/* The child goes on with what the handler has interrupted. */
+static void on_tick_fork(int number) {
+  (void)number;
+  forked = forked + 1;
+  pid_t child = fork();
+  if (child == 0) {
+    is_child = 1;
+    return;
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) died = died + 1;
+  if (forked < forks_wanted) setitimer(ITIMER_REAL, &soon, NULL);
+}
+
+static int forking(long n) {
+  struct sigaction action = {.sa_handler = on_tick_fork};
+  sigaction(SIGALRM, &action, NULL);
+  forks_wanted = n;
+  setitimer(ITIMER_REAL, &soon, NULL);
+  long sum = 0, calls = 0;
+  while (forked < n && !is_child) sum += labs(-1), calls++;
+  if (is_child) {
+    for (int i = 0; i < 100; i++) sum += labs(-1), calls++;
+    _exit(sum != calls);
+  }
+  printf("forks %ld died %ld\n", forked, died);
+  return sum != calls;
+}
+
 static int execing(long n) {
   if (plain(n) != 0) return 1;
   char* again[] = {"counts", "plain", "10", NULL};
@@ -169,7 +202,7 @@ static const struct {
   const char* name;
   int (*run)(long n);
 } ways[] = {{"plain", plain},     {"threads", threads}, {"children", children}, {"ticking", ticking},
-            {"leaving", leaving}, {"failing", failing}, {"execing", execing}};
+            {"leaving", leaving}, {"failing", failing}, {"execing", execing},   {"forking", forking}};
 
 /* The C library's own functions for this call strtol(). */
 static long number(const char* text) {

@@ -86,8 +86,8 @@ void restart_append(void* frame) {
   auto& rip = static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP];
   const uint64_t offset = static_cast<uint64_t>(rip) - scene.code.begin.value;
   for (const auto& append : scene.blob->appends) {
-    if (offset <= append.begin || offset >= append.end) continue;
-    rip = static_cast<greg_t>(scene.code.begin.value + append.begin);
+    if (!append.holds(offset)) continue;
+    rip = static_cast<greg_t>(scene.code.begin.value + append.again);
     ++scene.restarts;
   }
 }

@@ -158,6 +158,9 @@ TEST(Recorder, HandsOnArgumentsInMemoryAndShowsThem) {
     function.plan.passed_bytes = 64;
     function.plan.shown_bytes = 24;
     InProcessRecorder recorder(Setting{mode}, {function});
+    // No tracer is here to be asked of them: the arguments may lie on two pages.
+    const uint64_t page = reinterpret_cast<uint64_t>(__builtin_frame_address(0)) / arch::kPageSize;
+    for (const uint64_t near : {page - 1, page, page + 1}) recorder.records().know_page(near);
     recorder.patch();
     EXPECT_EQ(rt_stack_arguments(0, 0, 0, 0, 0, 1000, 1, 2, 4, 8, 16, 32, 64), 1067u);
     recorder.unpatch();

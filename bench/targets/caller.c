@@ -3,8 +3,8 @@
    call. Prints pid PID begin NANOSECONDS end NANOSECONDS on CLOCK_MONOTONIC, about the calls alone. With
    `hold` it waits for a line or the end of its input before the calls, and again at its end. With `bursts` it
    does something else for a while after each thousand calls, and prints bursts NANOSECONDS too: what its main
-   thread's calls took of its processor time without the first burst, as if there had been as many as CALLS.
- */
+   thread's calls took of its processor time without the first burst, as if there had been as many as
+   CALLS. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -37,7 +37,7 @@ rtrace_quick_enter:
   mov %fs:0, %rdx
   movabs $0x9e3779b97f4a7c15, %rcx
   imul %rdx, %rcx
-  shr $(64 - 14 - RTRACE_SLOT_BITS), %rcx
+  shr $(64 - RTRACE_MOST_SLOT_BITS - RTRACE_SLOT_BITS), %rcx
   and RTRACE_CONTROL_SLOT_MASK(%rax), %rcx
   add RTRACE_CONTROL_SLOTS(%rax), %rcx
   cmp %rdx, (%rcx)

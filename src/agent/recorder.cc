@@ -11,8 +11,6 @@ namespace {
 
 constexpr uint64_t kVectorsAtEntry = RTRACE_VECTORS_SIZE, kVectorsAtReturn = 32;
 
-#define RTRACE_SELDOM __attribute__((noinline, cold))
-
 uint64_t now(const Control& control) {
   if (control.clock == 0) return time_stamp_counter();
   constexpr int kMonotonic = 1;  // CLOCK_MONOTONIC
@@ -97,7 +95,7 @@ bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
 }
 
 // What has passed since then was not the program's: copying, and waiting for room. A share of it is known
-// beforehand.
+// beforehand, and is all that there is where quick.S records.
 void hold_since(const Control& control, Slot& slot, uint64_t then, uint64_t share) {
   const uint64_t passed = now(control) - then;
   add_alone(slot.held, passed > share ? passed : share);
@@ -109,8 +107,7 @@ void keep_call(WrapperFrame& frame, Slot& slot, uint64_t call) {
   look_for_room(slot);
 }
 
-// An entry that has more than its words, or found no room.
-__attribute__((noinline)) void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
+void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
   const uint64_t then = frame.entry.ticks;
   const uint64_t call = append_entry(control, slot, frame, plan);
@@ -119,7 +116,7 @@ __attribute__((noinline)) void record_entry(const Control& control, Slot& slot, 
   hold_since(control, slot, then, control.share_inside);
 }
 
-__attribute__((noinline)) void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
+void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.returned.head.function);
   const uint64_t then = frame.returned.ticks;
   if (append_return(control, slot, frame, plan) == 0)
@@ -146,46 +143,14 @@ void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, Slot& slot, u
   add_alone(slot.open, ~uint64_t{0});
 }
 
-// Where a slot must be looked for, or the time be asked for elsewhere.
-RTRACE_SELDOM void enter_with_care(const Control& control, WrapperFrame& frame, uint32_t function) {
-  Slot* slot = own_slot(control);
-  if (slot == nullptr) return;
-  if (control.mode == Mode::count)
-    return count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
-  prepare_entry(frame, plan_of(control, function), *slot);
-  frame.entry.ticks = now(control);
-  record_entry(control, *slot, frame);
-}
-
-RTRACE_SELDOM void leave_with_care(const Control& control, WrapperFrame& frame, uint32_t function) {
-  const uint64_t ticks = now(control);
-  Slot* slot = own_slot(control);
-  if (slot == nullptr) return;
-  const FunctionPlan& plan = plan_of(control, function);
-  if (control.mode == Mode::count) {
-    const bool failed = has_failed(*slot, plan, frame.returned.result);
-    return count_return(control, *slot, {function, stack_pointer(frame), ticks}, frame.kept,
-                        failed ? Outcome::failed : Outcome::fine);
-  }
-  prepare_return(frame, plan, *slot, ticks);
-  record_return(control, *slot, frame);
-}
-
 // What of the arguments there is to hand on: a caller near the end of its stack has fewer bytes than the
 // function might take.
-RTRACE_SELDOM uint64_t passed_bytes(const Control& control, const WrapperFrame& frame, uint64_t bytes) {
+uint64_t passed_bytes(const Control& control, const WrapperFrame& frame, uint64_t bytes) {
   const uint64_t sp = stack_pointer(frame);
   const bool traced = mode_now(control) != Mode::off && owner_lives(control);
   const uint64_t readable =
       traced ? readable_bytes({control, sp}, sp + 8, bytes) : readable_bytes(sp, sp + 8, bytes);
   return readable & ~uint64_t{15};
-}
-
-// The slot where the hash leads, if it is the calling thread's and the TSC serves.
-inline Slot* slot_at_hand(const Control& control) {
-  const uint64_t thread = thread_pointer();
-  auto* slot = reinterpret_cast<Slot*>(control.slots) + slot_of(thread, control.slot_bits);
-  return slot->thread == thread && control.clock == 0 ? slot : nullptr;
 }
 
 }  // namespace
@@ -194,31 +159,14 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
   frame.kept.first = 0;
   if (passed != 0) passed = passed_bytes(control, frame, passed);
   const Mode mode = mode_now(control);
-  if (mode == Mode::off) return passed;
-  Slot* slot = slot_at_hand(control);
-  if (slot == nullptr) [[unlikely]] {
-    enter_with_care(control, frame, function);
-    return passed;
-  }
+  Slot* slot = mode == Mode::off ? nullptr : own_slot(control);
+  if (slot == nullptr) return passed;
   if (mode == Mode::count) {
-    Summary* summary = own_summary(control, *slot, function);
-    if (summary != nullptr) [[likely]]
-      begin_call(*summary, *slot, {function, stack_pointer(frame), time_stamp_counter()}, frame.kept);
-    else
-      enter_with_care(control, frame, function);
+    count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
     return passed;
   }
-  const FunctionPlan& plan = plan_of(control, function);
-  prepare_entry(frame, plan, *slot);
-  frame.entry.ticks = time_stamp_counter();
-  if ((plan.flags & FunctionPlan::kPlainEntry) != 0) {
-    const uint64_t call = rtrace_append_words(slot, &frame, plan.entry_words);
-    if (call != 0) [[likely]] {
-      keep_call(frame, *slot, call);
-      hold_since(control, *slot, frame.entry.ticks, control.share_inside);
-      return passed;
-    }
-  }
+  prepare_entry(frame, plan_of(control, function), *slot);
+  frame.entry.ticks = now(control);
   record_entry(control, *slot, frame);
   return passed;
 }
@@ -226,25 +174,16 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
 void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
   const Mode mode = mode_now(control);
   if (frame.kept.first == 0 || mode == Mode::off) return;
-  const uint64_t ticks = time_stamp_counter();
-  Slot* slot = slot_at_hand(control);
-  if (slot == nullptr) [[unlikely]]
-    return leave_with_care(control, frame, function);
+  const uint64_t ticks = now(control);
+  Slot* slot = own_slot(control);
+  if (slot == nullptr) return;
   const FunctionPlan& plan = plan_of(control, function);
   if (mode == Mode::count) {
-    Summary* summary = own_summary(control, *slot, function);
-    const bool may_have_failed =
-        plan.failure != Failure::none && shows_failure(plan.failure, frame.returned.result);
-    if (summary == nullptr || may_have_failed) [[unlikely]]
-      return leave_with_care(control, frame, function);
-    return end_call(control, *summary, *slot, {function, stack_pointer(frame), ticks}, frame.kept);
+    const bool failed = has_failed(*slot, plan, frame.returned.result);
+    return count_return(control, *slot, {function, stack_pointer(frame), ticks}, frame.kept,
+                        failed ? Outcome::failed : Outcome::fine);
   }
   prepare_return(frame, plan, *slot, ticks);
-  if ((plan.flags & FunctionPlan::kPlainReturn) != 0 && !has_errno(plan, frame.returned.result) &&
-      rtrace_append_words(slot, &frame, kReturnWords) != 0) [[likely]] {
-    look_for_room(*slot);
-    return hold_since(control, *slot, ticks, control.share_outside);
-  }
   record_return(control, *slot, frame);
 }
 

@@ -59,21 +59,11 @@ bool has(const agent::FunctionPlan& plan, agent::FunctionPlan::Flag flag) {
   return (plan.flags & flag) != 0;
 }
 
-// Whether agent/quick.S may be what records the entry, and the return.
+// Whether agent/quick.S may be what records the entry. It leaves no arguments in the frame for captures at
+// return.
 bool enters_quickly(const agent::FunctionPlan& plan) {
-  constexpr unsigned kBesides = agent::FunctionPlan::kCapturesAtEntry |
-                                agent::FunctionPlan::kCapturesAtReturn |  // which needs the frame's arguments
-                                agent::FunctionPlan::kVectors | agent::FunctionPlan::kEntryOnly |
-                                agent::FunctionPlan::kCallerWords;
-  return plan.entry_words <= agent::kEntryWords && plan.passed_bytes == 0 && plan.shown_bytes == 0 &&
-         (plan.flags & kBesides) == 0;
-}
-bool leaves_quickly(const agent::FunctionPlan& plan) {
-  constexpr unsigned kBesides = agent::FunctionPlan::kCapturesAtReturn | agent::FunctionPlan::kVectors |
-                                agent::FunctionPlan::kSecondResult;
-  const bool always_errno =
-      plan.errno_offset != agent::FunctionPlan::kNoErrno && plan.failure == agent::Failure::none;
-  return (plan.flags & kBesides) == 0 && !always_errno;
+  return plan.plain_entry() && plan.passed_bytes == 0 && !has(plan, agent::FunctionPlan::kCapturesAtReturn) &&
+         !has(plan, agent::FunctionPlan::kEntryOnly);
 }
 
 void add_quick_entry(Builder& builder, uint32_t function, VirtAddr quick_enter) {
@@ -103,7 +93,7 @@ void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t funct
 
 void add_recorded_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
                          const WrapperAddresses& at) {
-  if (leaves_quickly(plan)) {
+  if (plan.plain_return()) {
     builder.add(rtrace_stub_quick_leave, rtrace_stub_unframe);
     builder.fill(rtrace_stub_quick_leave_function, function | static_cast<uint32_t>(plan.failure)
                                                                   << RTRACE_FUNCTION_BITS);

@@ -127,7 +127,7 @@ mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe,
   if (plan.at_return.count > 0) flags |= agent::FunctionPlan::kCapturesAtReturn;
   if (decoder.needs_vector_registers()) flags |= agent::FunctionPlan::kVectors;
   if (decoder.result_takes_rdx()) flags |= agent::FunctionPlan::kSecondResult;
-  plan.flags = static_cast<uint16_t>(flags);
+  plan.flags = static_cast<uint8_t>(flags);
   return function;
 }
 

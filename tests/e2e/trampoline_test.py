@@ -119,6 +119,9 @@ class Counting(unittest.TestCase):
         result = harness.run(COUNTING + ["-x", "labs@libc.so.*", harness.target("counts"), "forking", "300"])
         self.assertEqual(result.status, 0, result)
         self.assertIn("forks 300 died 0\n", result.stdout, result)
+        self.assertEqual(breakpoints_said(result.stderr), [], result)
+        # Those between two forks take 300 us.
+        self.assertGreater(harness.Summary(result.trace).rows[NAMES[1]]["calls"], 100000, result)
 
     def test_failures_are_told_as_by_breakpoints(self):
         words = ["-c", "-x", "access@libc.so.*", harness.target("counts"), "failing", "400"]

@@ -19,14 +19,14 @@
 // its fault.
 //
 // **An append never sees a signal.** A record is written behind the ring's head and becomes visible by one
-// store, in a few instructions of assembly that touch nothing else (Blob::appends). Every signal of a seized
-// thread is a stop before it is a handler: where the thread stands within these instructions the tracer sets
-// rip to their first one, their inputs being intact, and they begin anew when the handler has returned. So a
-// handler that records finds the ring whole; one that leaves by siglongjmp leaves nothing half done; one that
-// fills the ring can wait for the reader. (Reserving by xadd and committing when the nesting ends has neither
-// of the last two properties: an activation that is abandoned never commits, and a ring that is full within a
-// nested one waits for a reader that waits for the outer one.) Once the tracer is dead signals do interrupt
-// an append; then nobody reads the ring.
+// store, in instructions of assembly that nobody else sees anything of (Blob::appends). Every signal of a
+// seized thread is a stop before it is a handler: where the thread stands within these instructions the
+// tracer sets rip to their first one, their inputs being intact, and they begin anew when the handler has
+// returned. So a handler that records finds the ring whole; one that leaves by siglongjmp leaves nothing half
+// done; one that fills the ring can wait for the reader. (Reserving by xadd and committing when the nesting
+// ends has neither of the last two properties: an activation that is abandoned never commits, and a ring that
+// is full within a nested one waits for a reader that waits for the outer one.) Once the tracer is dead
+// signals do interrupt an append; then nobody reads the ring.
 #pragma once
 
 #include <cstddef>
@@ -70,20 +70,18 @@ struct RecordHead {
 enum class Failure : uint8_t { none, minus_one_32, minus_one_64, null };
 
 struct FunctionPlan {
-  enum Flag : uint16_t {
+  enum Flag : uint8_t {
     kCapturesAtEntry = 1,
     kCapturesAtReturn = 2,
-    kVectors = 4,          // the stub saves xmm0-xmm7, at return xmm0 and xmm1; they travel with the records
-    kSecondResult = 8,     // rdx at return too
-    kEntryOnly = 16,       // the stub jumps to the function: there is no return to record
-    kPlainEntry = 32,      // the record is the frame's words alone; see finish()
-    kPlainReturn = 64,     // and that of the return too, but for a failure's errno
-    kBorrowedFrame = 128,  // unwinders find their way through its wrapper: its calls may last, or be left
-    kCallerWords = 256,  // alike calls may be open at once: the record says what lies above (kAllEntryWords)
+    kVectors = 4,         // the stub saves xmm0-xmm7, at return xmm0 and xmm1; they travel with the records
+    kSecondResult = 8,    // rdx at return too
+    kEntryOnly = 16,      // the stub jumps to the function: there is no return to record
+    kBorrowedFrame = 32,  // unwinders find their way through its wrapper: its calls may last, or be left
+    kCallerWords = 64,    // alike calls may be open at once: the record says what lies above (kAllEntryWords)
   };
   static constexpr int64_t kNoErrno = INT64_MIN;
 
-  uint16_t flags = 0;
+  uint8_t flags = 0;
   Failure failure = Failure::none;
   // Of EntryRecord: from kLeastEntryWords on, those at the end can be left away.
   uint16_t entry_words = RTRACE_ENTRY_WORDS;
@@ -94,6 +92,15 @@ struct FunctionPlan {
   RecordHead entry_head = {}, return_head = {};  // see finish()
   CapturePlan at_entry, at_return;
 
+  // Whether the record of the entry, and of the return, is the frame's words alone; that of the return but
+  // for a failure's errno.
+  constexpr bool plain_entry() const {
+    return (flags & (kCapturesAtEntry | kVectors | kCallerWords)) == 0 && shown_bytes == 0;
+  }
+  constexpr bool plain_return() const {
+    return (flags & (kCapturesAtReturn | kVectors | kSecondResult)) == 0 &&
+           (errno_offset == kNoErrno || failure != Failure::none);
+  }
   // What follows from the rest.
   void finish(uint32_t function);
 };
@@ -122,7 +129,7 @@ struct Control {
 
 inline constexpr uint32_t kOwnerDied = RTRACE_OWNER_DIED;  // FUTEX_OWNER_DIED
 
-inline constexpr unsigned kMostSlotBits = 14;
+inline constexpr unsigned kMostSlotBits = RTRACE_MOST_SLOT_BITS;
 
 struct SharedHeader {
   MappingHeader mapping;
@@ -226,14 +233,6 @@ inline constexpr unsigned kReturnWords = RTRACE_RETURN_WORDS;
 inline void FunctionPlan::finish(uint32_t function) {
   entry_head = {kEntry, static_cast<uint8_t>(entry_words), entry_words, function};
   return_head = {kReturn, kReturnWords, kReturnWords, function};
-  constexpr unsigned kBesidesWords = kCapturesAtReturn | kVectors | kSecondResult;
-  const bool plain_entry = (flags & (kCapturesAtEntry | kVectors | kCallerWords)) == 0 && shown_bytes == 0;
-  const bool plain_return =
-      (flags & kBesidesWords) == 0 && (errno_offset == kNoErrno || failure != Failure::none);
-  unsigned all = flags & ~(unsigned{kPlainEntry} | kPlainReturn);
-  if (plain_entry) all |= kPlainEntry;
-  if (plain_return) all |= kPlainReturn;
-  flags = static_cast<uint16_t>(all);
 }
 
 // Names a recorded call: the slot and the place of its entry's record. Never 0.

@@ -181,7 +181,7 @@ Calls read_calls(InProcessRecorder& recorder) {
 
 using Setting = InProcessRecorder::Setting;
 
-std::vector<InProcessRecorder::Function> traced(uint16_t flags = 0, uint16_t passed_bytes = 0) {
+std::vector<InProcessRecorder::Function> traced(uint8_t flags = 0, uint16_t passed_bytes = 0) {
   InProcessRecorder::Function function{reinterpret_cast<const void*>(rt_traced)};
   function.plan.flags = flags;
   if (flags == agent::FunctionPlan::kCallerWords) function.plan.entry_words = agent::kAllEntryWords;
@@ -193,8 +193,8 @@ std::vector<InProcessRecorder::Function> traced(uint16_t flags = 0, uint16_t pas
 // quick.S, and with records that have pieces.
 TEST_F(Signals, AHandlerThatRecordsMayRunAfterEachInstruction) {
   handle(SIGTRAP, on_trap);
-  constexpr uint16_t kPieces = agent::FunctionPlan::kVectors | agent::FunctionPlan::kSecondResult;
-  for (const uint16_t flags : {uint16_t{0}, uint16_t{agent::FunctionPlan::kCallerWords}, kPieces}) {
+  constexpr uint8_t kPieces = agent::FunctionPlan::kVectors | agent::FunctionPlan::kSecondResult;
+  for (const uint8_t flags : {uint8_t{0}, uint8_t{agent::FunctionPlan::kCallerWords}, kPieces}) {
     InProcessRecorder recorder(Setting{}, traced(flags));  // its ring's end is never reached
     recorder.patch();
     rt_traced(0, 0);  // which claims the slot

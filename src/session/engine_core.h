@@ -196,6 +196,7 @@ class Engine {
 
   // --- closing.cc
   void closing_words();
+  void about_trampolines();
   void about_request(size_t index);
   void about_histogram(const std::string& name);
   void remember(const plan::Objects& objects);

@@ -31,6 +31,7 @@ void Engine::prepare_wrapping() {
 
 // Was just met, and observed.
 void Engine::note_heat(const Task& task, Image& image, mech::BreakpointSite& site) const {
+  if (task.thread_pointer != 0) image.note_thread_pointer();
   const uint64_t now = task.clock.stopped_at();
   if (options_.mechanism == Options::Mechanism::automatic && !site.probes.empty() && !site.considered &&
       site.calls.rises(now)) {

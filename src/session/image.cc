@@ -198,6 +198,7 @@ void Image::begin(event::TraceeId who, const NeedStopped& need_stopped) {
     relocated_once_ = true;
     // Nothing else asks for room there, and with it for the handler, which a system-call stop may need.
     if (services_.options.syscalls) provide_room(objects_[0].range(), 1, need_stopped);
+    wrapping_.lacks_thread_pointer = true;
     arm({objects_[0]}, plan::Relocated::no, need_stopped);
     report_loaded({objects_[0]}, who);
     return;

@@ -39,7 +39,7 @@ struct Services {
   mech::OwnerList* owners = nullptr;
   mech::RecorderShare recorder = {};
   std::string no_recorder = {};             // why it cannot be used anywhere
-  size_t trampolines = 0, breakpoints = 0;  // that were made of what was to be wrapped
+  size_t to_wrap = 0, trampolines = 0, breakpoints = 0;  // what came of those; the rest still wait
 };
 
 // A function whose calls the threads record by themselves.
@@ -138,6 +138,10 @@ class Image {
   bool awaits_stop(uint64_t now) const;
   // This is no moment for it.
   void wrap_later();
+  // A thread has one: what waited for that need not wait for long.
+  void note_thread_pointer() {
+    if (std::exchange(wrapping_.lacks_thread_pointer, false)) wrapping_.again_at = 0;
+  }
   // True where some have become ones: return sites may have no purpose any more.
   bool wrap_late(const NeedStopped& need_stopped);
   void note_idle_returns() { wrapping_.idle_returns = true; }
@@ -219,6 +223,7 @@ class Image {
     bool idle_returns = false;  // threads are stopped at return sites for nothing
     std::vector<Waiting> waiting;
     uint64_t again_at = 0, pause = 0;        // monotonic ns
+    bool lacks_thread_pointer = false;       // a static program's start-up code, which sets it
     std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index
     std::optional<Recordings> recordings;
     std::vector<mech::CountedCalls> handed_on;

@@ -52,6 +52,7 @@ void Image::consider_hot() {
 
 // As a breakpoint stands there already it may stay one.
 void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe) {
+  ++services_.to_wrap;
   std::string reason = why_no_wrappers(services_.options);
   if (reason.empty()) reason = no_injection_.empty() ? no_wrapping_ : no_injection_;
   const elf::LoadedObject* defined_in = object_at(point.address);
@@ -243,6 +244,8 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
   for (pid_t tid : all)
     if (auto thread = mech::look_at(tid, space_->memory(), maps_)) threads.push_back(std::move(*thread));
   if (threads.size() != all.size()) return;
+  wrapping_.lacks_thread_pointer =
+      std::ranges::any_of(threads, [](const auto& thread) { return thread.thread_pointer == 0; });
   for (Waiting& function : std::exchange(wrapping_.waiting, {})) {
     if (space_->find(function.point.address) == nullptr) continue;  // its object has gone
     const auto answer = wrap_one(function, threads);
@@ -265,7 +268,7 @@ mech::Trampolines::Answer Image::wrap_one(const Waiting& function,
     return mech::Declined{"the breakpoint serves something else too"};
   const auto errno_at = errno_of(function);
   if (sets_errno(probe) && !errno_at && services_.recording == agent::Mode::record)
-    return mech::Declined{"where its errno lies cannot be told yet"};
+    return mech::Declined{"where its errno lies cannot be told"};
   auto wanted = wrapped_function(address, probe, services_.recording, errno_at);
   wanted.room = function.entry->room;
   wanted.size = function.entry->size;

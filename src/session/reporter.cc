@@ -49,7 +49,7 @@ static sink::JsonOptions json_options(const Options& options) {
 }
 
 // The sink that writes lines, and a count of the calls whose lines found no room. In text that is the line
-// that a call begins; JSON has one, when it has ended.
+// that a call begins; JSON has one, when it has ended. A line about a loss stands for as many as it counts.
 class Reporter::Printer : public sink::Sink {
  public:
   Printer(std::unique_ptr<sink::Sink> lines, Reporter& reporter)
@@ -57,7 +57,7 @@ class Reporter::Printer : public sink::Sink {
 
   void take(const decode::Record& record) override {
     lines_->take(record);
-    if (reporter_.writer_.take_dropped() > 0 && is_call(record)) ++reporter_.lost_calls_;
+    if (reporter_.writer_.take_dropped() > 0) reporter_.lost_calls_ += calls_of(record);
   }
   void finish() override {
     lines_->finish();
@@ -70,10 +70,12 @@ class Reporter::Printer : public sink::Sink {
   }
 
  private:
-  bool is_call(const decode::Record& record) const {
+  uint64_t calls_of(const decode::Record& record) const {
+    if (const auto* loss = std::get_if<decode::Lost>(&record.body)) return loss->count;
     const bool ended = std::holds_alternative<decode::CallReturned>(record.body) ||
                        std::holds_alternative<decode::CallAbandoned>(record.body);
-    return std::holds_alternative<decode::CallEntered>(record.body) || (reporter_.options_.json && ended);
+    const bool begun = std::holds_alternative<decode::CallEntered>(record.body);
+    return begun || (reporter_.options_.json && ended) ? 1 : 0;
   }
 
   std::unique_ptr<sink::Sink> lines_;

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import subprocess
 import tempfile
 import threading
 import unittest
@@ -94,8 +93,8 @@ class Unread(unittest.TestCase):
         self.assertEqual(trace.count("greet@libfixture.so("), count)
         self.assertNotIn("lost", trace)
 
-    def test_drop_while_attached(self):
-        count = 20000
+    def attached_unread(self, count, enough, *arguments):
+        """How many calls were made, what rtrace prints of them where nobody reads until then, and what it says besides."""
         with harness.Target([harness.target("waits"), str(count), "3900"]) as process:
             process.expect("pid")
             with tempfile.TemporaryDirectory() as folder:
@@ -103,26 +102,43 @@ class Unread(unittest.TestCase):
                 os.mkfifo(pipe)
                 self.end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
                 os.set_blocking(self.end, True)
-                rtrace = subprocess.Popen([harness.RTRACE, "-o", pipe, "--on-full=drop", "-F", harness.CONF, "-x", "greet",
-                                           "-s", "4000", "-p", str(process.pid)], stdin=subprocess.DEVNULL,
-                                          stderr=subprocess.PIPE, env=harness.environment(), text=True)
+                tracer = harness.Attached(["-o", pipe, "--on-full=drop", "-F", harness.CONF, "-x", "greet", "-s", "4000",
+                                           *arguments], [process.pid])
                 try:
-                    harness.wait_until(lambda: harness.altered_code(process.pid), "the probe stands")
-                    process.go()
-                    process.expect("done")
+                    calls, full = 0, False
+                    while not full:
+                        full = enough(harness.tracer(process.pid))
+                        process.go()
+                        process.expect("done")
+                        calls += count
                     finish = self.reading()
                     process.process.stdin.close()
                     self.assertEqual(process.process.wait(harness.PATIENCE), 0)
-                    trace = finish()
-                    self.assertEqual(rtrace.wait(harness.PATIENCE), 0)
+                    trace, result = finish(), tracer.end()
+                    self.assertEqual(result.status, 0, result.stderr)
                 finally:
-                    if rtrace.poll() is None:
-                        rtrace.terminate()
-                        rtrace.wait()
-                    rtrace.stderr.close()
+                    tracer.abandon()
+        return calls, trace, result.stderr
+
+    def check_while_attached(self, count, enough, *arguments):
+        calls, trace, said = self.attached_unread(count, enough, *arguments)
         lost = sum(int(number) for number in re.findall(r"(?m)^--- (\d+) calls? lost: ", trace))
         self.assertGreater(lost, 0)
-        self.assertEqual(len(re.findall(r"(?m)^greet@libfixture\.so\(", trace)) + lost, count)
+        # Of what found no room at the very end, a line of rtrace's own.
+        lost += sum(int(number) for number in re.findall(r"(?m)^rtrace: (\d+) calls lost at the end: ", said))
+        self.assertEqual(len(re.findall(r"(?m)^greet@libfixture\.so\(", trace)) + lost, calls, trace[-2000:] + said)
+        return trace
+
+    def test_drop_while_attached(self):
+        self.check_while_attached(20000, lambda tracer: True)
+
+    def test_what_full_rings_lost_counts_where_its_lines_are_lost_too(self):
+        def no_room(tracer):
+            with open("/proc/%d/status" % tracer) as file:
+                return int(re.search(r"RssShmem:\s+(\d+)", file.read()).group(1)) > 63 * 1024  # KiB
+        trace = self.check_while_attached(200000, no_room, "--mechanism=trampoline")
+        self.assertIn(" lost: the thread's ring was full", trace)
+        self.assertIn(" lost: nobody was reading the output", trace)
 
 
 if __name__ == "__main__":

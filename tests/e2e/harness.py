@@ -70,7 +70,7 @@ def by_mechanism(arguments):
 
 # Why a probe stays a breakpoint, and how many of either there are.
 DECLINED = re.compile(r"^rtrace: \S.*?: a breakpoint, no trampoline: (.*)\n", re.M)
-MADE = re.compile(r"^rtrace: (\d+) trampolines?, (\d+) breakpoints?\n", re.M)
+MADE = re.compile(r"^rtrace: (\d+) trampolines?, (\d+) breakpoints?(?:: \d+ waited .*)?\n", re.M)
 
 
 def without_mechanism(text):

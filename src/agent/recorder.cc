@@ -32,16 +32,32 @@ const FunctionPlan& plan_of(const Control& control, uint32_t function) {
   return reinterpret_cast<const FunctionPlan*>(control.plans)[function];
 }
 
-uint64_t append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words,
+// As quick.S does: for this record and its call's other one, some ten or twenty calls ahead.
+void ask_for_lines(const Slot& slot, uint64_t bytes) {
+  constexpr uint64_t kLine = 64, kAhead = 3072, kMost = 512;
+  const uint64_t ahead = slot.head + kAhead;
+  for (uint64_t at = 0; at < bytes + kLine && at < kMost; at += kLine)
+    asm volatile("prefetchw (%0)" : : "r"(slot.ring + ((ahead + at) & (slot.capacity - 1))));
+}
+
+struct Appended {
+  uint64_t call;  // 0: it is lost
+  bool had_room;  // there was no need to wait, so what it took is known beforehand
+};
+
+Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words,
                 const Pieces& pieces) {
   RecordHead& head = frame.entry.head;
   head.words = static_cast<uint16_t>(words + pieces.size / 8);
   if (pieces.cut) head.fixed |= kCut;
   const Job job{&slot, &frame, words, pieces.list, pieces.list + pieces.count, words * 8 + pieces.size};
-  return pieces.count == 0 ? append_words(control, slot, &frame, words) : append_pieces(control, job);
+  ask_for_lines(slot, job.size);
+  const bool had_room = slot.head + job.size <= slot.room_end;
+  return {pieces.count == 0 ? append_words(control, slot, &frame, words) : append_pieces(control, job),
+          had_room};
 }
 
-uint64_t append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
+Appended append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
   Piece room[kMostPieces];
   Pieces pieces{room};
   const Reader reader{control, frame.entry.sp};
@@ -50,6 +66,7 @@ uint64_t append_entry(const Control& control, Slot& slot, WrapperFrame& frame, c
   if ((plan.flags & FunctionPlan::kVectors) != 0)
     add_piece(pieces, kVectorPiece, address_of(&frame) - kVectorsAtEntry, kVectorsAtEntry);
   add_captures(pieces, reader, plan.at_entry, frame.entry.arguments, nullptr);
+  if (frame.entry.ticks == 0) frame.entry.ticks = now(control);
   return append(control, slot, frame, plan.entry_words, pieces);
 }
 
@@ -71,7 +88,7 @@ bool has_errno(const FunctionPlan& plan, uint64_t result) {
   return plan.errno_offset != FunctionPlan::kNoErrno && shows_failure(plan.failure, result);
 }
 
-uint64_t append_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
+Appended append_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
   Piece room[kMostPieces];
   Pieces pieces{room};
   const Reader reader{control, stack_pointer(frame)};
@@ -101,31 +118,42 @@ void hold_since(const Control& control, Slot& slot, uint64_t then, uint64_t shar
   add_alone(slot.held, passed > share ? passed : share);
 }
 
+// Of the thread's calls that are open: one more look at the clock is for these alone.
+bool is_inside_another(const Slot& slot) {
+  return slot.open != 0;
+}
+
 void keep_call(WrapperFrame& frame, Slot& slot, uint64_t call) {
   frame.kept = {call, 0, address_of(&slot), 0};
   if (call != 0) add_alone(slot.open, 1);
   look_for_room(slot);
 }
 
+// The stamp comes last: what follows it is the call's own time. Inside another call it comes first, for what
+// copying takes is no more that call's than this one's.
 void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
-  const uint64_t then = frame.entry.ticks;
-  const uint64_t call = append_entry(control, slot, frame, plan);
-  if (call == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
-  keep_call(frame, slot, call);
-  hold_since(control, slot, then, control.share_inside);
+  const bool inside = is_inside_another(slot);
+  frame.entry.ticks = inside ? now(control) : 0;
+  const Appended appended = append_entry(control, slot, frame, plan);
+  if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
+  keep_call(frame, slot, appended.call);
+  if (inside || !appended.had_room) return hold_since(control, slot, frame.entry.ticks, control.share_inside);
+  add_alone(slot.held, control.share_inside);
 }
 
 void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.returned.head.function);
   const uint64_t then = frame.returned.ticks;
-  if (append_return(control, slot, frame, plan) == 0)
-    asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
+  const Appended appended = append_return(control, slot, frame, plan);
+  if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
   look_for_room(slot);
-  hold_since(control, slot, then, control.share_outside);
+  if (is_inside_another(slot) || !appended.had_room)
+    return hold_since(control, slot, then, control.share_outside);
+  add_alone(slot.held, control.share_outside);
 }
 
-// The entry's stamp comes last: what follows it is the call's own time.
+// The entry without its stamp.
 void prepare_entry(WrapperFrame& frame, const FunctionPlan& plan, const Slot& slot) {
   EntryRecord& entry = frame.entry;
   entry.head = plan.entry_head;
@@ -166,7 +194,6 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
     return passed;
   }
   prepare_entry(frame, plan_of(control, function), *slot);
-  frame.entry.ticks = now(control);
   record_entry(control, *slot, frame);
   return passed;
 }

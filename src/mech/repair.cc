@@ -332,10 +332,12 @@ Repaired Repair::run() {
     const bool out = walk_all_out(halted);
     const Stand threads = halted.all_stopped() ? Stand::stopped : Stand::running;
     repaired_.places += put_back(out ? Stand::outside : threads);
-    if (out)
+    if (out) {
       take_out(halted);
-    else
+    } else {
       repaired_.left = "a thread is still inside them, or could not be stopped";
+      repaired_.passing = halted.all_stopped();
+    }
     children = halted.children();
   }
   for (pid_t child : children) {

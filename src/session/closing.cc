@@ -64,14 +64,13 @@ void Engine::about_histogram(const std::string& name) {
 void Engine::about_trampolines() {
   const size_t breakpoints = services_.to_wrap - std::min(services_.to_wrap, services_.trampolines);
   const size_t waited = breakpoints - std::min(breakpoints, services_.breakpoints);
-  reporter_.notice(fmt::format("{}, {}{}", counted(services_.trampolines, "trampoline"),
-                               counted(breakpoints, "breakpoint"),
-                               waited == 0 ? "" : fmt::format(": {} waited for a moment to be patched", waited)));
+  reporter_.notice(fmt::format(
+      "{}, {}{}", counted(services_.trampolines, "trampoline"), counted(breakpoints, "breakpoint"),
+      waited == 0 ? "" : fmt::format(": {} waited for a moment to be patched", waited)));
 }
 
 void Engine::closing_words() {
-  if (options_.mechanism == Options::Mechanism::trampoline)
-    about_trampolines();
+  if (options_.mechanism == Options::Mechanism::trampoline) about_trampolines();
   if (seen_objects_.empty()) return;
   for (size_t index = 0; index < options_.requests.all.size(); ++index) about_request(index);
   for (const std::string& name : options_.histograms) about_histogram(name);

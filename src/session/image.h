@@ -38,7 +38,7 @@ struct Services {
   // Of trampolines; without an owners' list there are none.
   mech::OwnerList* owners = nullptr;
   mech::RecorderShare recorder = {};
-  std::string no_recorder = {};             // why it cannot be used anywhere
+  std::string no_recorder = {};                          // why it cannot be used anywhere
   size_t to_wrap = 0, trampolines = 0, breakpoints = 0;  // what came of those; the rest still wait
 };
 

@@ -271,6 +271,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
     queue_.set_tracee(*where);
   if (observed) calls_.observe(task, site, regs, need_stopped);
   if (observed) note_heat(task, *image, site);
+  if (task.process->attached && task.hits == 0) note_reset_at_first_hit(task);
   if (!task.process->launching)
     restore_trap_state(tid, task.process->trap, task.trap_blocked, where_to_look(task, site), image->space(),
                        need_stopped);

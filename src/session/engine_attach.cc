@@ -236,6 +236,19 @@ bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need
   return held.has_value();
 }
 
+// No int3 stands yet.
+void Engine::look_at_trap_state(Process& process) {
+  process.trap = read_trap_disposition(process.pid);
+  for (const auto& [tid, task] : tasks_)
+    if (task->process == &process) task->trap_blocked = read_trap_blocked(tid);
+}
+
+void Engine::note_blocked_since(const Process& process) {
+  for (const auto& [tid, task] : tasks_)
+    if (task->process == &process && task->hits == 0 && task->trap_blocked == TrapBlocked::no)
+      task->trap_blocked = read_trap_blocked(tid);
+}
+
 // The process may end, or begin another program, whenever one of its threads is to be stopped.
 void Engine::arm_attached(const Process& attached) {
   const pid_t pid = attached.pid;
@@ -249,7 +262,7 @@ void Engine::arm_attached(const Process& attached) {
       const auto held = need_stopped();
       if (!runs()) return std::nullopt;
       if (held && !std::exchange(looked, true) && image->space().size() == 0)
-        still_running(pid, *image)->trap = read_trap_disposition(pid);
+        look_at_trap_state(*still_running(pid, *image));
       return held;
     };
     const auto all = [&]() -> std::optional<std::vector<pid_t>> {
@@ -262,6 +275,8 @@ void Engine::arm_attached(const Process& attached) {
       need_stopped.let_go();
     };
     image->sync(Image::Moment::attach, who, {look_first, all, let_go});
+    // Who blocked it before its calls that do so were seen, and has met nothing yet.
+    if (Process* now = still_running(pid, *image)) note_blocked_since(*now);
     // The first that were asked for may have come too late, and one been there for the rest.
     if (runs() && image->unfinished() && need_stopped() && runs()) image->finish_arming(need_stopped);
     learn();

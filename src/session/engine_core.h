@@ -78,6 +78,7 @@ class Engine {
   bool is_thread_of(pid_t child, const Process& process) const;
 
   // --- engine_survival.cc
+  void note_reset_at_first_hit(Task& task) const;
   void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
   void at_signal_call(Task& task, Image& image, SignalCall::Kind kind, const arch::Regs& regs,
                       const NeedStopped& need_stopped);
@@ -109,6 +110,8 @@ class Engine {
   std::shared_ptr<Image> image_of_seized(pid_t pid, std::shared_ptr<Image> image, std::string& failure);
   void repair_before(pid_t pid);
   Process* still_running(pid_t pid, const Image& image) const;
+  void look_at_trap_state(Process& process);
+  void note_blocked_since(const Process& process);
   bool learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped);
   void arm_attached(const Process& attached);
   // nullptr, and why, where it cannot be read.

@@ -1,5 +1,8 @@
 // What the engine does so that its own death leaves no trace: the bridging handler, kept where the program
 // has the default action for SIGTRAP.
+#include <algorithm>
+#include <csignal>
+
 #include "engine_core.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
@@ -7,6 +10,26 @@
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
+
+// A thread that blocked SIGTRAP while it was being attached to, unseen, shows by what the kernel does at its
+// first hit: it resets the action (kernel/signal.c, force_sig_info_to_task). Among several threads another's
+// hit may have been that.
+void Engine::note_reset_at_first_hit(Task& task) const {
+  const Process& process = *task.process;
+  const bool has_others = std::ranges::any_of(tasks_, [&](const auto& other) {
+    return other.second->process == &process && other.second.get() != &task;
+  });
+  if (task.trap_blocked != TrapBlocked::no || process.silent || process.image == nullptr || has_others)
+    return;
+  const TrapDisposition& trap = process.trap;
+  const bool caught = trap.kind == TrapDisposition::Kind::caught && trap.action_known && !resets_itself(trap);
+  const bool bridged = trap.kind == TrapDisposition::Kind::standard && process.image->survival().stands();
+  if (!caught && !bridged) return;
+  const auto status = tracee::read_status(task.id.tid);
+  const auto mask = tracee::signal_mask(task.id.tid);
+  if (!status || !mask || (status->caught & tracee::signal_bit(SIGTRAP)) != 0) return;
+  task.trap_blocked = trap_blocked_in(*mask | tracee::signal_bit(SIGTRAP));
+}
 
 // At each hit. Raises the handler again where the kernel has reset it.
 void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped) {

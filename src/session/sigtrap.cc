@@ -71,6 +71,11 @@ TrapDisposition read_trap_disposition(pid_t pid) {
   return trap_disposition_in(tracee::read_status(pid).value_or(tracee::StatusFields{}));
 }
 
+bool resets_itself(const TrapDisposition& disposition) {
+  constexpr size_t kFlags = 1;
+  return (disposition.action[kFlags] & uint64_t{SA_RESETHAND}) != 0;
+}
+
 TrapBlocked trap_blocked_in(uint64_t mask) {
   if ((mask & kTrapBit) == 0) return TrapBlocked::no;
   return (mask | kUnblockable) == ~uint64_t{0} ? TrapBlocked::with_all : TrapBlocked::yes;

@@ -48,6 +48,8 @@ TrapDisposition trap_disposition_in(const tracee::StatusFields& status);
 TrapDisposition read_trap_disposition(pid_t pid);
 TrapBlocked read_trap_blocked(pid_t tid);
 TrapBlocked trap_blocked_in(uint64_t mask);
+// Its first signal ends it (SA_RESETHAND). Only of an action that is known.
+bool resets_itself(const TrapDisposition& disposition);
 // Asks a task in a consumed stop for the handler that no hit has reset yet.
 void learn_trap_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space);
 

@@ -8,11 +8,11 @@ ROUNDS = 10
 
 
 class Fragile(unittest.TestCase):
-    def check(self, what, arguments=(), pages=True):
+    def check(self, what, arguments=(), pages=True, rounds=ROUNDS):
         """The program's own judgement, its code, and its memory map after each detach."""
         with harness.Target([harness.target("fragile"), what]) as process:
             process.expect("pid ")
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 result = harness.Attached(list(arguments) + ["-x", "add"], [process.pid]).stop()
                 self.assertEqual(result.status, 0, result)
                 self.assertEqual(harness.altered_code(process.pid), [], result)
@@ -35,6 +35,10 @@ class Fragile(unittest.TestCase):
 
     def test_a_program_that_blocks_sigtrap_and_has_a_handler_for_it(self):
         self.check("blocked")
+
+    def test_a_program_that_blocks_sigtrap_just_when_it_is_attached_to(self):
+        for _ in range(ROUNDS):
+            self.check("blocked", rounds=1)
 
     def test_threads_keep_the_mask_they_were_given(self):
         self.check("threads")

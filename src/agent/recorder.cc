@@ -32,6 +32,9 @@ const FunctionPlan& plan_of(const Control& control, uint32_t function) {
   return reinterpret_cast<const FunctionPlan*>(control.plans)[function];
 }
 
+// The longest record of which it is known beforehand what copying it takes.
+constexpr uint64_t kSoonCopied = 512;
+
 // As quick.S does: for this record and its call's other one, some ten or twenty calls ahead.
 void ask_for_lines(const Slot& slot, uint64_t bytes) {
   constexpr uint64_t kLine = 64, kAhead = 3072, kMost = 512;
@@ -42,7 +45,7 @@ void ask_for_lines(const Slot& slot, uint64_t bytes) {
 
 struct Appended {
   uint64_t call;  // 0: it is lost
-  bool had_room;  // there was no need to wait, so what it took is known beforehand
+  bool quick;     // there was no need to wait, and little to copy: what it took is known beforehand
 };
 
 Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words,
@@ -52,9 +55,14 @@ Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_
   if (pieces.cut) head.fixed |= kCut;
   const Job job{&slot, &frame, words, pieces.list, pieces.list + pieces.count, words * 8 + pieces.size};
   ask_for_lines(slot, job.size);
-  const bool had_room = slot.head + job.size <= slot.room_end;
+  const bool quick = job.size <= kSoonCopied && slot.head + job.size <= slot.room_end;
   return {pieces.count == 0 ? append_words(control, slot, &frame, words) : append_pieces(control, job),
-          had_room};
+          quick};
+}
+
+void stamp_entry(const Control& control, const Slot& slot, WrapperFrame& frame) {
+  frame.entry.held = slot.held;
+  frame.entry.ticks = now(control);
 }
 
 Appended append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
@@ -66,7 +74,7 @@ Appended append_entry(const Control& control, Slot& slot, WrapperFrame& frame, c
   if ((plan.flags & FunctionPlan::kVectors) != 0)
     add_piece(pieces, kVectorPiece, address_of(&frame) - kVectorsAtEntry, kVectorsAtEntry);
   add_captures(pieces, reader, plan.at_entry, frame.entry.arguments, nullptr);
-  if (frame.entry.ticks == 0) frame.entry.ticks = now(control);
+  if (frame.entry.ticks == 0) stamp_entry(control, slot, frame);
   return append(control, slot, frame, plan.entry_words, pieces);
 }
 
@@ -112,15 +120,15 @@ bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
 }
 
 // What has passed since then was not the program's: copying, and waiting for room. A share of it is known
-// beforehand, and is all that there is where quick.S records.
+// beforehand, and is all that there is where quick.S records, and mostly here.
 void hold_since(const Control& control, Slot& slot, uint64_t then, uint64_t share) {
   const uint64_t passed = now(control) - then;
   add_alone(slot.held, passed > share ? passed : share);
 }
 
-// Of the thread's calls that are open: one more look at the clock is for these alone.
+// A call that was recorded, or met at a breakpoint: one more look at the clock is for these alone.
 bool is_inside_another(const Slot& slot) {
-  return slot.open != 0;
+  return slot.open != 0 || __atomic_load_n(&slot.inside_breakpoints, __ATOMIC_RELAXED) != 0;
 }
 
 void keep_call(WrapperFrame& frame, Slot& slot, uint64_t call) {
@@ -134,11 +142,12 @@ void keep_call(WrapperFrame& frame, Slot& slot, uint64_t call) {
 void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
   const bool inside = is_inside_another(slot);
-  frame.entry.ticks = inside ? now(control) : 0;
+  frame.entry.ticks = 0;
+  if (inside) stamp_entry(control, slot, frame);
   const Appended appended = append_entry(control, slot, frame, plan);
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
   keep_call(frame, slot, appended.call);
-  if (inside || !appended.had_room) return hold_since(control, slot, frame.entry.ticks, control.share_inside);
+  if (inside || !appended.quick) return hold_since(control, slot, frame.entry.ticks, control.share_inside);
   add_alone(slot.held, control.share_inside);
 }
 
@@ -148,16 +157,15 @@ void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
   const Appended appended = append_return(control, slot, frame, plan);
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
   look_for_room(slot);
-  if (is_inside_another(slot) || !appended.had_room)
+  if (is_inside_another(slot) || !appended.quick)
     return hold_since(control, slot, then, control.share_outside);
   add_alone(slot.held, control.share_outside);
 }
 
 // The entry without its stamp.
-void prepare_entry(WrapperFrame& frame, const FunctionPlan& plan, const Slot& slot) {
+void prepare_entry(WrapperFrame& frame, const FunctionPlan& plan) {
   EntryRecord& entry = frame.entry;
   entry.head = plan.entry_head;
-  entry.held = slot.held;
   entry.sp = stack_pointer(frame);
   entry.return_address = *reinterpret_cast<const uint64_t*>(entry.sp);
 }
@@ -193,7 +201,7 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
     count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
     return passed;
   }
-  prepare_entry(frame, plan_of(control, function), *slot);
+  prepare_entry(frame, plan_of(control, function));
   record_entry(control, *slot, frame);
   return passed;
 }

@@ -65,6 +65,7 @@ class Repair {
   bool walk_out(HaltedProcess& halted, pid_t tid);
   bool walk_all_out(HaltedProcess& halted);
   bool waits_elsewhere(pid_t tid) const;
+  bool calls_from_us(pid_t tid) const;
   Step next_step(const arch::Regs& regs) const;
   void give_masks_back() const;
   void note_masks_found() const;
@@ -261,6 +262,12 @@ bool Repair::waits_elsewhere(pid_t tid) const {
   return regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0 && !foreign(regs->pc());
 }
 
+// The same, from a copy of ours.
+bool Repair::calls_from_us(pid_t tid) const {
+  const auto regs = tracee::registers(tid);
+  return regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0 && foreign(regs->pc());
+}
+
 // Handler and pages, once no thread can need them.
 void Repair::take_out(HaltedProcess& halted) {
   if (remains_.pages.empty()) return;
@@ -336,7 +343,9 @@ Repaired Repair::run() {
       take_out(halted);
     } else {
       repaired_.left = "a thread is still inside them, or could not be stopped";
-      repaired_.passing = halted.all_stopped();
+      repaired_.passing = halted.all_stopped() && std::ranges::none_of(halted.stopped(), [&](pid_t tid) {
+                            return calls_from_us(tid);
+                          });
     }
     children = halted.children();
   }

@@ -87,6 +87,7 @@ agent::Slot* SharedRecords::find(uint64_t thread_pointer) const {
 
 static void give_back(agent::Slot& slot) {
   store(slot.tid, int32_t{0});
+  store(slot.inside_breakpoints, uint64_t{0});
   store(slot.thread, agent::Slot::kGivenBack);
 }
 
@@ -128,6 +129,10 @@ std::optional<uint64_t> SharedRecords::held(uint64_t thread_pointer, uint64_t ti
   const uint64_t held = load(slot->held) + ticks;
   if (ticks != 0) store(slot->held, held);
   return held;
+}
+
+void SharedRecords::note_inside(uint64_t thread_pointer, bool inside) const {
+  if (agent::Slot* slot = find(thread_pointer)) store(slot->inside_breakpoints, uint64_t{inside});
 }
 
 std::optional<uint64_t> SharedRecords::slot_of_thread(uint64_t thread_pointer) const {

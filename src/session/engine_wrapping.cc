@@ -296,8 +296,9 @@ void Engine::account_for_hold(Task& task, uint64_t nanoseconds) const {
   if (trampolines == nullptr || !trampolines->begun()) return;
   const auto ticks =
       (static_cast<unsigned __int128>(nanoseconds) << 32) / services_.recorder.nanoseconds_per_tick;
-  task.held_before =
-      trampolines->records().held(task.thread_pointer, static_cast<uint64_t>(ticks)).value_or(0);
+  const mech::SharedRecords& records = trampolines->records();
+  task.held_before = records.held(task.thread_pointer, static_cast<uint64_t>(ticks)).value_or(0);
+  records.note_inside(task.thread_pointer, task.stack.depth() > 0);
 }
 
 // A child that runs in its parent's memory has its thread pointer too: its calls are not the parent's. Of a

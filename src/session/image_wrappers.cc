@@ -244,8 +244,6 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
   for (pid_t tid : all)
     if (auto thread = mech::look_at(tid, space_->memory(), maps_)) threads.push_back(std::move(*thread));
   if (threads.size() != all.size()) return;
-  wrapping_.lacks_thread_pointer =
-      std::ranges::any_of(threads, [](const auto& thread) { return thread.thread_pointer == 0; });
   for (Waiting& function : std::exchange(wrapping_.waiting, {})) {
     if (space_->find(function.point.address) == nullptr) continue;  // its object has gone
     const auto answer = wrap_one(function, threads);
@@ -312,6 +310,7 @@ void Image::inherit_wrapping(const Image& parent, uint64_t thread_pointer,
                              const std::optional<mech::ThreadState>& state, const NeedStopped& need_stopped) {
   wrapping_.hot = parent.wrapping_.hot;
   wrapping_.waiting = parent.wrapping_.waiting;
+  services_.to_wrap += wrapping_.waiting.size();
   const mech::Trampolines* wrapped = parent.wrapping_.trampolines.get();
   if (wrapped == nullptr || !wrapped->begun()) return;
   auto own = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
@@ -335,6 +334,7 @@ void Image::unwrap_child(const mech::Trampolines& parent, const std::string& why
   parent.restore(space_->memory());
   std::erase_if(armed_, [](const auto& entry) { return entry.second.stands != std::byte{arch::kInt3}; });
   no_wrapping_ = why;
+  services_.to_wrap -= wrapping_.waiting.size();
   wrapping_.waiting.clear();
   arm(plan::Objects(objects_), plan::Relocated::yes, need_stopped);
 }

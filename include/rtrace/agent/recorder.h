@@ -121,7 +121,7 @@ struct Control {
   uint64_t clock;                 // clock_gettime of the vdso, where the TSC will not do; else 0
   uint64_t nanoseconds_per_tick;  // times 2^32
   // What the recorder itself takes of a call, in ticks: between its two stamps, and outside of them. Of a
-  // record with pieces it is measured each time.
+  // record that is long, waits for room, or lies inside another call and goes through C++, it is measured.
   uint32_t share_inside, share_outside;
   uint32_t summaries_count;
   uint64_t slot_mask;  // slot_mask()
@@ -171,7 +171,8 @@ struct Slot {
   // Records: calls that were recorded here, less those whose return was. Over all slots: how many are open,
   // on whatever stack, or were left.
   uint64_t open;
-  uint64_t padding[109];
+  uint64_t inside_breakpoints;  // the tracer's, while the thread stands: it is in a call that was met at one
+  uint64_t padding[108];
 };
 
 // What is known of one function in one thread, or in all threads that got none of their own. In ticks, but

@@ -62,6 +62,9 @@ class SharedRecords {
   // The thread, which does not run, was kept from running for so many ticks. What it was held in all;
   // nullopt where it has no slot.
   std::optional<uint64_t> held(uint64_t thread_pointer, uint64_t ticks) const;
+  // The thread, which does not run, is inside of calls that were met at breakpoints: what the recorder takes
+  // of calls inside of these is measured.
+  void note_inside(uint64_t thread_pointer, bool inside) const;
   // That thread's.
   std::optional<uint64_t> slot_of_thread(uint64_t thread_pointer) const;
   // That page, by its number, can be read now.

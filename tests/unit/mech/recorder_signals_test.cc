@@ -150,6 +150,8 @@ class Signals : public testing::Test {
     return sum;
   }
 
+  static void run_after_each_instruction();
+
  private:
   int signal_ = SIGTRAP;
   struct sigaction before_ {};
@@ -189,10 +191,21 @@ std::vector<InProcessRecorder::Function> traced(uint8_t flags = 0, uint16_t pass
   return {function};
 }
 
+// At a place of the stack where what lies above a call is in the call's own page, from whatever depth it is
+// made: which pages can be read is asked at others, and takes instructions of its own.
+template <typename Work>
+__attribute__((noinline)) void amid_a_page(Work work) {
+  constexpr uint64_t kPage = 4096,
+                     kBegin = 2800;  // that far into the page; what is called from here on takes less
+  const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
+  auto* volatile room = static_cast<char*>(__builtin_alloca((here - kBegin) % kPage + 1));
+  *room = 0;
+  work();
+}
+
 // From the jump at the function's entry to the return to the caller; and again with records that are not for
 // quick.S, and with records that have pieces.
-TEST_F(Signals, AHandlerThatRecordsMayRunAfterEachInstruction) {
-  handle(SIGTRAP, on_trap);
+void Signals::run_after_each_instruction() {
   constexpr uint8_t kPieces = agent::FunctionPlan::kVectors | agent::FunctionPlan::kSecondResult;
   for (const uint8_t flags : {uint8_t{0}, uint8_t{agent::FunctionPlan::kCallerWords}, kPieces}) {
     InProcessRecorder recorder(Setting{}, traced(flags));  // its ring's end is never reached
@@ -215,6 +228,11 @@ TEST_F(Signals, AHandlerThatRecordsMayRunAfterEachInstruction) {
     EXPECT_GT(scene.handled, 120u);
     EXPECT_GT(scene.restarts, 40u);
   }
+}
+
+TEST_F(Signals, AHandlerThatRecordsMayRunAfterEachInstruction) {
+  handle(SIGTRAP, on_trap);
+  amid_a_page(run_after_each_instruction);
 }
 
 TEST_F(Signals, AHandlerMayInterruptTheFirstCallOfAThread) {

@@ -68,6 +68,7 @@ void add_piece(Pieces& pieces, uint64_t label, uint64_t source, uint64_t length)
 void add_captures(Pieces& pieces, const Reader& reader, const CapturePlan& plan, const uint64_t* arguments,
                   const uint64_t* result) {
   const Values values{arguments, result};
+  pieces.cut |= plan.deep != 0;
   for (unsigned i = 0; i < plan.count && i < kMaxCaptures; ++i) {
     const Capture& capture = plan.captures[i];
     uint64_t at = 0;

@@ -16,7 +16,7 @@ inline constexpr unsigned kMostPieces = kMaxCaptures + 4;
 struct Pieces {
   Piece* list = nullptr;  // kMostPieces of them: an array in here would be zeroed, by memset()
   unsigned count = 0;
-  bool cut = false;
+  bool cut = false;   // there is more
   uint64_t size = 0;  // bytes in the record
 };
 

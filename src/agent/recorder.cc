@@ -48,6 +48,7 @@ struct Appended {
   bool quick;     // there was no need to wait, and little to copy: what it took is known beforehand
 };
 
+// What the record leaves out is read by the tracer while the thread stands behind it, in a question.
 Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words,
                 const Pieces& pieces) {
   RecordHead& head = frame.entry.head;
@@ -55,9 +56,11 @@ Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_
   if (pieces.cut) head.fixed |= kCut;
   const Job job{&slot, &frame, words, pieces.list, pieces.list + pieces.count, words * 8 + pieces.size};
   ask_for_lines(slot, job.size);
-  const bool quick = job.size <= kSoonCopied && slot.head + job.size <= slot.room_end;
-  return {pieces.count == 0 ? append_words(control, slot, &frame, words) : append_pieces(control, job),
-          quick};
+  const bool quick = !pieces.cut && job.size <= kSoonCopied && slot.head + job.size <= slot.room_end;
+  const uint64_t call =
+      pieces.count == 0 ? append_words(control, slot, &frame, words) : append_pieces(control, job);
+  if (pieces.cut && call != 0) ask(control);
+  return {call, quick};
 }
 
 void stamp_entry(const Control& control, const Slot& slot, WrapperFrame& frame) {

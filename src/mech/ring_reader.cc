@@ -127,7 +127,13 @@ std::optional<Record> RingReader::parse() {
   return record;
 }
 
-std::optional<Record> RingReader::next() {
+bool RingReader::is_cut() const {
+  agent::RecordHead head{};
+  std::memcpy(&head, words_.data(), sizeof head);
+  return (head.fixed & agent::kCut) != 0;
+}
+
+std::optional<Record> RingReader::next(Owner owner) {
   while (cursor_ != head_) {
     if (!copied_) {
       if (head_ % kWord != 0 || head_ - cursor_ > records_->size().ring_bytes || !copy_record())
@@ -142,6 +148,7 @@ std::optional<Record> RingReader::next() {
     const uint64_t lost_so_far = words_[offsetof(agent::EntryRecord, lost_entries) / kWord];
     if (auto lost = losses({static_cast<uint32_t>(lost_so_far), static_cast<uint32_t>(lost_so_far >> 32)}))
       return lost;
+    if (owner == Owner::runs && is_cut()) return std::nullopt;
     auto record = parse();
     if (!record) return skip_all();
     cursor_ += words_.size() * kWord;

@@ -25,13 +25,14 @@ class CallTracer {
   // Renders what was observed; the thread may be running or gone.
   void report(Task& task);
 
-  // One record of an entry or a return, by the thread itself.
+  // One record of an entry or a return, by the thread itself. `live`: its memory, where it stands behind
+  // that.
   struct RecordedTime {
     event::Timestamp stamp;
     uint64_t of_thread = 0;  // by its own clock
   };
   void recorded(Task& task, const WrappedFunction& function, const mech::Record& record,
-                const RecordedTime& time);
+                const RecordedTime& time, const Memory* live);
 
   // The calls that are open in a task whose memory or life has ended.
   void abandon_all(Task& task);

@@ -32,7 +32,7 @@ arch::Regs at_entry(const mech::Record& record, VirtAddr entry, uint64_t thread_
 }  // namespace
 
 void CallTracer::recorded(Task& task, const WrappedFunction& function, const mech::Record& record,
-                          const RecordedTime& time) {
+                          const RecordedTime& time, const Memory* live) {
   who_ = task.id;
   now_ = time.stamp;
   thread_time_ = {now_.realtime, services_.options.raw_times ? now_.monotonic : time.of_thread};
@@ -40,12 +40,14 @@ void CallTracer::recorded(Task& task, const WrappedFunction& function, const mec
   returned_.clear();
   entered_.clear();
   const auto vectors = hold_pieces(record);
+  memory_.set_live(live);
   above_.parts = record.above;
   if (record.kind == mech::Record::Kind::entered)
     recorded_entry(task, function, record, vectors);
   else
     recorded_return(task, function, record, vectors);
   report(task);
+  memory_.set_live(nullptr);
 }
 
 // Memory is served from what the record carries.

@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kSome = 1024;  // records of one ring, until another's turn
 constexpr size_t kAll = ~size_t{0};
 constexpr uint64_t kLately = 50'000'000;  // ns
+constexpr pid_t kNobody = 0, kNoneIsLeft = -1, kItsOwn = -2;
 
 }  // namespace
 
@@ -27,7 +28,8 @@ bool Engine::take_records() {
   for (const auto& [pid, process] : processes_) {
     if (process->silent || process->image == nullptr || process->image->recordings() == nullptr) continue;
     const std::shared_ptr<Image> image = process->image;
-    for (uint64_t slot : image->recordings()->records().used()) count += take_ring(*image, slot, kSome);
+    for (uint64_t slot : image->recordings()->records().used())
+      count += take_ring(*image, slot, kSome, kNobody);
   }
   if (count == 0) return false;
   recorded_at_ = monotonic_now();
@@ -39,23 +41,35 @@ bool Engine::take_records() {
 void Engine::take_records_of(Task& task) {
   Image* image = task.process->image.get();
   if (task.process->silent || image == nullptr || image->recordings() == nullptr) return;
-  if (task.thread_pointer == 0) return take_all_records(*task.process);
   const auto& records = image->recordings()->records();
-  if (const auto slot = records.slot_of_thread(task.thread_pointer)) (void)take_ring(*image, *slot, kAll);
+  if (task.thread_pointer != 0) {
+    const auto slot = records.slot_of_thread(task.thread_pointer);
+    if (slot) (void)take_ring(*image, *slot, kAll, kItsOwn);
+    return;
+  }
+  for (uint64_t slot : records.used()) (void)take_ring(*image, slot, kAll, task.id.tid);
 }
 
+// None of its threads runs in this memory any more, or none is traced.
 void Engine::take_all_records(const Process& process) {
   Image* image = process.image.get();
   if (process.silent || image == nullptr || image->recordings() == nullptr) return;
-  for (uint64_t slot : image->recordings()->records().used()) (void)take_ring(*image, slot, kAll);
+  for (uint64_t slot : image->recordings()->records().used())
+    (void)take_ring(*image, slot, kAll, kNoneIsLeft);
 }
 
-size_t Engine::take_ring(Image& image, uint64_t slot, size_t most) {
-  return image.recordings()->read(
-      slot, most, [&](pid_t tid, const mech::Record& record) { take_record(image, tid, record); });
+size_t Engine::take_ring(Image& image, uint64_t slot, size_t most, pid_t standing) {
+  using Owner = mech::RingReader::Owner;
+  const auto owner = [&](pid_t tid) {
+    if (standing == kNoneIsLeft) return Owner::gone;
+    return standing == kItsOwn || standing == tid ? Owner::stands : Owner::runs;
+  };
+  return image.recordings()->read(slot, most, owner, [&](pid_t tid, const mech::Record& record) {
+    take_record(image, tid, record, owner(tid) == Owner::stands);
+  });
 }
 
-void Engine::take_record(Image& image, pid_t tid, const mech::Record& record) {
+void Engine::take_record(Image& image, pid_t tid, const mech::Record& record, bool stands) {
   using Kind = mech::Record::Kind;
   const auto found = tasks_.find(tid);
   const bool known = found != tasks_.end() && found->second->process->image.get() == &image;
@@ -75,7 +89,8 @@ void Engine::take_record(Image& image, pid_t tid, const mech::Record& record) {
   if (function == nullptr) return;
   const event::Timestamp stamp = ticks_->at(record.ticks);
   const uint64_t not_own = ticks_->nanoseconds(record.held - std::min(record.held, task.held_before));
-  calls_.recorded(task, *function, record, {stamp, task.clock.time_at(stamp.monotonic, not_own)});
+  const CallTracer::RecordedTime time{stamp, task.clock.time_at(stamp.monotonic, not_own)};
+  calls_.recorded(task, *function, record, time, stands && record.cut ? &image.space().memory() : nullptr);
 }
 
 // The thread has a slot now, which another may have had before.

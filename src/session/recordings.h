@@ -20,15 +20,15 @@ class Recordings {
 
   explicit Recordings(const mech::SharedRecords& records) : records_(records) {}
 
-  // Hands up to `most` records of that ring on, all that were there when it was called at the most. How many
-  // there were.
-  template <typename Take>
-  size_t read(uint64_t slot, size_t most, Take take) {
+  // Hands up to `most` records of that ring on, all that were there when it was called at the most, up to one
+  // that RingReader::next() leaves. How many there were. `owner` of a thread's id says what it does.
+  template <typename OwnerOf, typename Take>
+  size_t read(uint64_t slot, size_t most, OwnerOf owner, Take take) {
     Ring& ring = ring_of(slot);
     if (!ring.reader.look()) return 0;
     size_t count = 0;
     while (count < most) {
-      const auto record = ring.reader.next();
+      const auto record = ring.reader.next(owner(ring.tid));
       if (!record) break;
       if (record->kind == mech::Record::Kind::thread) ring.tid = record->tid;
       ++count;

@@ -40,6 +40,11 @@ agent::Failure failure_of(const Type& result) {
   return result.inner->size == sizeof(uint64_t) ? agent::Failure::minus_one_64 : agent::Failure::minus_one_32;
 }
 
+// Besides values in registers.
+bool has_captures(const agent::CapturePlan& plan) {
+  return plan.count > 0 || plan.deep != 0;
+}
+
 // It lies in the object that calls.
 bool is_stub(const plan::ProbePoint& point) {
   return point.kind == plan::ProbeKind::plt && !point.only_from_caller;
@@ -92,13 +97,8 @@ std::string why_not_counted(const Probe& probe) {
   return probe.only_from_caller ? "whose call it is must be asked at each (no stub serves)" : std::string();
 }
 
-std::string why_not_recorded(const Probe& probe, const Options& options) {
-  const decode::CallDecoder& decoder = *probe.decoder;
-  if (decoder.at_entry().deep != 0 || decoder.at_return().deep != 0)
-    return "how far its arguments reach is known only while they are read";
-  if (options.descriptors && decoder.has_descriptors())
-    return "what its descriptors are must be asked while its thread stands (-y)";
-  if (decoder.needs_wide_registers()) return "some of its values are in x87 or ymm registers";
+std::string why_not_recorded(const Probe& probe) {
+  if (probe.decoder->needs_wide_registers()) return "some of its values are in x87 or ymm registers";
   return {};
 }
 
@@ -106,7 +106,7 @@ bool sets_errno(const Probe& probe) {
   return probe.known->returns->kind == Type::Kind::error;
 }
 
-mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, agent::Mode mode,
+mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, const Options& options,
                                              std::optional<int64_t> errno_offset) {
   mech::Trampolines::Function function;
   agent::FunctionPlan& plan = function.plan;
@@ -115,16 +115,18 @@ mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe,
   plan.failure = failure_of(*probe.known->returns);
   if (plan.failure != agent::Failure::none && errno_offset) plan.errno_offset = *errno_offset;
   plan.entry_words = agent::kEntryWords;
-  if (mode != agent::Mode::record) return function;
+  if (recording_of(options) != agent::Mode::record) return function;
   const decode::CallDecoder& decoder = *probe.decoder;
   if (!is_variadic(*probe.known))
     plan.entry_words = static_cast<uint16_t>(agent::kLeastEntryWords + decoder.integer_registers());
   plan.at_entry = decoder.at_entry();
   plan.at_return = decoder.at_return();
+  // What a descriptor is must be asked while its thread stands.
+  if (options.descriptors && decoder.has_descriptors()) plan.at_entry.deep = plan.at_return.deep = 1;
   plan.shown_bytes = plan.at_entry.stack_bytes;
   unsigned flags = 0;
-  if (plan.at_entry.count > 0) flags |= agent::FunctionPlan::kCapturesAtEntry;
-  if (plan.at_return.count > 0) flags |= agent::FunctionPlan::kCapturesAtReturn;
+  if (has_captures(plan.at_entry)) flags |= agent::FunctionPlan::kCapturesAtEntry;
+  if (has_captures(plan.at_return)) flags |= agent::FunctionPlan::kCapturesAtReturn;
   if (decoder.needs_vector_registers()) flags |= agent::FunctionPlan::kVectors;
   if (decoder.result_takes_rdx()) flags |= agent::FunctionPlan::kSecondResult;
   plan.flags = static_cast<uint8_t>(flags);

@@ -30,13 +30,13 @@ std::string why_not_counted(const Probe& probe);
 bool needs_borrowed_frame(const plan::ProbePoint& point, const elf::LoadedObject& defined_in);
 
 // Why its calls cannot be recorded as they are to be shown; empty where they can.
-std::string why_not_recorded(const Probe& probe, const Options& options);
+std::string why_not_recorded(const Probe& probe);
 
 // Whether a failure of it does. Its prototype is known.
 bool sets_errno(const Probe& probe);
 
 // How its calls are counted or recorded. `errno_offset` from the thread pointer, where it is known.
-mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, agent::Mode mode,
+mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, const Options& options,
                                              std::optional<int64_t> errno_offset);
 
 }  // namespace rtrace::session

@@ -57,7 +57,9 @@ enum RecordKind : uint8_t {
   kReturn,
   kThread,  // from here on the ring is this thread's
 };
-inline constexpr uint8_t kCut = 0x80;  // in `fixed`: not everything that the plan names had room
+// In `fixed`: not everything that is wanted of the call had room, or can be named by a plan. The thread stops
+// behind that record (Blob::ask) before its call goes on.
+inline constexpr uint8_t kCut = 0x80;
 struct RecordHead {
   uint8_t kind;
   uint8_t fixed;

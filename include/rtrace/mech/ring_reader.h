@@ -29,7 +29,7 @@ struct Record {
     broken,    // the ring's contents made no sense, and were skipped
   };
   Kind kind = Kind::broken;
-  bool cut = false;       // of what the plan names, something had no room
+  bool cut = false;       // there is more, in the memory of a thread that stands
   uint32_t function = 0;  // below RecorderSize::functions
   int32_t tid = 0;
   uint64_t thread_pointer = 0;  // of a thread
@@ -48,14 +48,17 @@ struct Record {
 
 class RingReader {
  public:
+  enum class Owner : uint8_t { runs, stands, gone };
+
   // Begins at the ring's byte `from`: where a reader before it had come to.
   RingReader(const SharedRecords& records, uint64_t slot, uint64_t from = 0)
       : records_(&records), slot_(slot), cursor_(from) {}
 
   // Looks how far the ring is filled. True where there is something to read.
   bool look();
-  // The next record up to there. What it refers to is good until the next call.
-  std::optional<Record> next();
+  // The next record up to there. What it refers to is good until the next call. One that is cut is left where
+  // it is while its thread runs: soon that stands, with what is missing.
+  std::optional<Record> next(Owner owner = Owner::gone);
   // Gives the room of what was read back.
   void release() const;
 
@@ -67,6 +70,7 @@ class RingReader {
   agent::Slot& slot() const { return records_->slot(slot_); }
   std::optional<Record> losses(Losses now);
   Record skip_all();
+  bool is_cut() const;
   bool copy_record();
   std::optional<Record> parse();
   bool parse_pieces(size_t first);

@@ -91,6 +91,31 @@ TEST_F(Ring, SaysWhereSomethingWasLost) {
   EXPECT_FALSE(reader.look());
 }
 
+// Its thread is about to stand, with what the record leaves out.
+TEST_F(Ring, KeepsACutRecordWhileItsThreadRuns) {
+  using Owner = RingReader::Owner;
+  put_return(1, 1);
+  put({agent::kReturn, agent::kReturnWords | agent::kCut, agent::kReturnWords, 1}, {2, 2});
+  put_return(3, 3);
+  ASSERT_TRUE(reader.look());
+  EXPECT_EQ(reader.next(Owner::runs)->call, 1u);
+  for (unsigned again = 0; again < 2; ++again) {
+    EXPECT_FALSE(reader.next(Owner::runs).has_value());
+    ASSERT_TRUE(reader.look());
+  }
+  const Record cut = *reader.next(Owner::stands);
+  EXPECT_EQ(cut.call, 2u);
+  EXPECT_TRUE(cut.cut);
+  const Record whole = *reader.next(Owner::runs);
+  EXPECT_EQ(whole.call, 3u);
+  EXPECT_FALSE(whole.cut);
+}
+
+TEST_F(Ring, OfAThreadThatHasGoneIsReadToItsEnd) {
+  put({agent::kReturn, agent::kReturnWords | agent::kCut, agent::kReturnWords, 1}, {2, 2});
+  EXPECT_EQ(read(), (std::vector<Kind>{Kind::returned}));
+}
+
 TEST_F(Ring, ThatMakesNoSenseIsSkippedAndSaidToBe) {
   const agent::RecordHead bad[] = {
       {0, 6, 6, 0},                                       // no kind

@@ -47,12 +47,106 @@ uint64_t fixed_length(const Capture& capture, const Values& values) {
   }
 }
 
+bool holds(const Piece& piece, uint64_t at, uint64_t length) {
+  return piece.label <= at && at + length <= piece.label + piece.length;
+}
+
+// What can be read of what is wanted of that.
+uint64_t length_of(Pieces& pieces, const Reader& reader, const Capture& capture, const Values& values,
+                   uint64_t at) {
+  if (capture.length == Capture::Length::string) return string_bytes(reader, at, capture.bound);
+  if (capture.length != Capture::Length::unknown)
+    return readable_bytes(reader, at, fixed_length(capture, values));
+  pieces.cut = true;
+  return 0;
+}
+
+void add_new_piece(Pieces& pieces, uint64_t at, uint64_t length) {
+  for (unsigned i = 0; i < pieces.count; ++i)
+    if (holds(pieces.list[i], at, length)) return;
+  add_piece(pieces, at, at, length);
+}
+
+struct Level {
+  uint64_t at, end;  // of the things that are left
+  const ShapeEntry* shape;
+  unsigned next;  // pointer
+};
+constexpr unsigned kMostLevels = 8;
+
+RTRACE_ANY_MEMORY uint64_t word_at(uint64_t address) {
+  return *reinterpret_cast<const uint64_t*>(address);
+}
+
+RTRACE_ANY_MEMORY bool is_zero(uint64_t at, uint64_t size) {
+  for (uint64_t i = 0; i < size; ++i)
+    if (*reinterpret_cast<const char*>(at + i) != 0) return false;
+  return true;
+}
+
+// Rendering shows a struct inside itself as that, and a chain of them up to a length.
+bool is_left_out(const Level* levels, unsigned depth, const Shape& shape, uint64_t at) {
+  if (shape.kind == 0) return false;
+  unsigned nested = 0;
+  for (unsigned i = 0; i < depth; ++i) {
+    if (levels[i].shape->shape.kind != shape.kind) continue;
+    if (levels[i].at == at) return true;
+    ++nested;
+  }
+  return nested > 0 && nested >= shape.most;
+}
+
+// The next pointer of the innermost level that has one; nullptr where there is none left.
+const Pointer* next_pointer(Level* levels, unsigned& depth) {
+  while (depth > 0) {
+    Level& level = levels[depth - 1];
+    const Shape& shape = level.shape->shape;
+    if (level.next == shape.count) {
+      level.at += shape.stride;
+      level.next = 0;
+    }
+    const bool is_last = level.next == 0 && shape.zero_ends != 0 && level.at + shape.stride <= level.end &&
+                         is_zero(level.at, shape.stride);
+    if (level.at < level.end && !is_last) return &level.shape[1 + level.next++].pointer;
+    --depth;
+  }
+  return nullptr;
+}
+
+// All that the pointers lead to in `length` bytes that can be read. Where there is no room for it, it is cut.
+void follow(Pieces& pieces, const Reader& reader, const Values& values, const Capture& from, uint64_t at,
+            uint64_t length) {
+  const auto* shapes = reinterpret_cast<const ShapeEntry*>(reader.control.shapes);
+  Level levels[kMostLevels];
+  levels[0] = {at, at + length, &shapes[from.shape], 0};
+  unsigned depth = 1;
+  while (const Pointer* pointer = next_pointer(levels, depth)) {
+    const Level& level = levels[depth - 1];
+    const uint64_t place = level.at + pointer->offset;
+    if (place + sizeof(uint64_t) > level.end) continue;
+    const uint64_t to = word_at(place);
+    if (to < kPage || to >= kUserEnd) continue;
+    const Capture& capture = pointer->capture;
+    const ShapeEntry* shape = capture.shape == 0 ? nullptr : &shapes[capture.shape];
+    if (shape != nullptr && is_left_out(levels, depth, shape->shape, to)) continue;
+    const uint64_t there = length_of(pieces, reader, capture, values, to);
+    add_new_piece(pieces, to, there);
+    if (pieces.cut) return;
+    if (shape == nullptr || there == 0) continue;
+    if (depth == kMostLevels) {
+      pieces.cut = true;
+      return;
+    }
+    levels[depth++] = {to, to + there, shape, 0};
+  }
+}
+
 }  // namespace
 
 void add_piece(Pieces& pieces, uint64_t label, uint64_t source, uint64_t length) {
   constexpr uint64_t kRoom = kMaxRecordWords * 8 - sizeof(EntryRecord);
   if (length == 0) return;
-  if (pieces.count == kMostPieces || pieces.size + kLabelBytes + 8 > kRoom) {
+  if (pieces.count == pieces.most || pieces.size + kLabelBytes + 8 > kRoom) {
     pieces.cut = true;
     return;
   }
@@ -68,15 +162,15 @@ void add_piece(Pieces& pieces, uint64_t label, uint64_t source, uint64_t length)
 void add_captures(Pieces& pieces, const Reader& reader, const CapturePlan& plan, const uint64_t* arguments,
                   const uint64_t* result) {
   const Values values{arguments, result};
-  pieces.cut |= plan.deep != 0;
+  pieces.cut |= plan.deep == CapturePlan::kOpen;
   for (unsigned i = 0; i < plan.count && i < kMaxCaptures; ++i) {
     const Capture& capture = plan.captures[i];
     uint64_t at = 0;
     if (!source_value(capture, reader, values, at) || at < kPage) continue;
-    const uint64_t length = capture.length == Capture::Length::string
-                                ? string_bytes(reader, at, capture.bound)
-                                : readable_bytes(reader, at, fixed_length(capture, values));
+    const uint64_t length = length_of(pieces, reader, capture, values, at);
     add_piece(pieces, at, at, length);
+    // What is cut needs the tracer, who follows them then.
+    if (capture.shape != 0 && length > 0 && !pieces.cut) follow(pieces, reader, values, capture, at, length);
   }
 }
 

@@ -10,11 +10,13 @@
 
 namespace rtrace::agent {
 
-// Room for what one record may hold: the captures, the stack, vector registers, errno, rdx.
-inline constexpr unsigned kMostPieces = kMaxCaptures + 4;
+// Room for what one record may hold: the captures, the stack, vector registers, errno, rdx. And where
+// pointers in memory are followed; it lies on the program's stack.
+inline constexpr unsigned kMostPieces = kMaxCaptures + 4, kMostFarPieces = 40;
 
 struct Pieces {
-  Piece* list = nullptr;  // kMostPieces of them: an array in here would be zeroed, by memset()
+  Piece* list = nullptr;  // an array in here would be zeroed, by memset()
+  unsigned most = 0;
   unsigned count = 0;
   bool cut = false;   // there is more
   uint64_t size = 0;  // bytes in the record

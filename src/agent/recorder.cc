@@ -68,9 +68,8 @@ void stamp_entry(const Control& control, const Slot& slot, WrapperFrame& frame) 
   frame.entry.ticks = now(control);
 }
 
-Appended append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
-  Piece room[kMostPieces];
-  Pieces pieces{room};
+Appended append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan,
+                      Pieces pieces) {
   const Reader reader{control, frame.entry.sp};
   if ((plan.flags & FunctionPlan::kCallerWords) != 0) hash_caller_words(reader, frame.entry.above);
   if (plan.shown_bytes != 0) add_stack(pieces, reader, plan.shown_bytes);
@@ -99,9 +98,8 @@ bool has_errno(const FunctionPlan& plan, uint64_t result) {
   return plan.errno_offset != FunctionPlan::kNoErrno && shows_failure(plan.failure, result);
 }
 
-Appended append_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
-  Piece room[kMostPieces];
-  Pieces pieces{room};
+Appended append_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan,
+                       Pieces pieces) {
   const Reader reader{control, stack_pointer(frame)};
   const uint64_t result = frame.returned.result;
   if ((plan.flags & FunctionPlan::kSecondResult) != 0)
@@ -114,6 +112,24 @@ Appended append_return(const Control& control, Slot& slot, WrapperFrame& frame, 
     add_piece(pieces, kVectorPiece, address_of(&frame) - kVectorsAtReturn, kVectorsAtReturn);
   add_captures(pieces, reader, plan.at_return, frame.entry.arguments, &result);
   return append(control, slot, frame, kReturnWords, pieces);
+}
+
+using Append = Appended (*)(const Control&, Slot&, WrapperFrame&, const FunctionPlan&, Pieces);
+
+// On the program's stack no more than is needed.
+template <Append kAppend, unsigned kMost>
+__attribute__((noinline)) Appended with_room(const Control& control, Slot& slot, WrapperFrame& frame,
+                                             const FunctionPlan& plan) {
+  Piece room[kMost];
+  return kAppend(control, slot, frame, plan, {room, kMost});
+}
+
+template <Append kAppend>
+Appended append_record(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan,
+                       const CapturePlan& captures) {
+  if (captures.deep == CapturePlan::kShapes)
+    return with_room<kAppend, kMostFarPieces>(control, slot, frame, plan);
+  return with_room<kAppend, kMostPieces>(control, slot, frame, plan);
 }
 
 bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
@@ -147,7 +163,7 @@ void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
   const bool inside = is_inside_another(slot);
   frame.entry.ticks = 0;
   if (inside) stamp_entry(control, slot, frame);
-  const Appended appended = append_entry(control, slot, frame, plan);
+  const Appended appended = append_record<append_entry>(control, slot, frame, plan, plan.at_entry);
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
   keep_call(frame, slot, appended.call);
   if (inside || !appended.quick) return hold_since(control, slot, frame.entry.ticks, control.share_inside);
@@ -157,7 +173,7 @@ void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
 void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.returned.head.function);
   const uint64_t then = frame.returned.ticks;
-  const Appended appended = append_return(control, slot, frame, plan);
+  const Appended appended = append_record<append_return>(control, slot, frame, plan, plan.at_return);
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
   look_for_room(slot);
   if (is_inside_another(slot) || !appended.quick)

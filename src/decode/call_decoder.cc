@@ -8,6 +8,7 @@
 #include "format.h"
 #include "guess.h"
 #include "scalars.h"
+#include "shapes.h"
 
 namespace rtrace::decode {
 namespace {
@@ -147,6 +148,17 @@ const agent::CapturePlan& CallDecoder::at_entry() const {
 }
 const agent::CapturePlan& CallDecoder::at_return() const {
   return impl_->at_return;
+}
+CallDecoder::Recorded CallDecoder::recorded() const {
+  if (!impl_->layout || (impl_->at_entry.deep == 0 && impl_->at_return.deep == 0))
+    return {impl_->at_entry, impl_->at_return, {}};
+  Shapes shapes(impl_->limits);
+  Recorded made{plan_at_entry(*impl_->layout, impl_->limits, &shapes),
+                plan_at_return(*impl_->layout, impl_->limits, &shapes),
+                {}};
+  for (agent::CapturePlan* plan : {&made.at_entry, &made.at_return}) shapes.settle(*plan);
+  made.shapes = shapes.table();
+  return made;
 }
 // A result such as strncpy's, `string[arg3]`, depends on what the entry was, too.
 bool CallDecoder::all_at_entry() const {

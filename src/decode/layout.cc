@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+
+#include "shapes.h"
 
 namespace rtrace::decode {
 namespace {
@@ -11,45 +14,6 @@ using agent::CapturePlan;
 using proto::Length;
 using proto::Type;
 using proto::TypeRef;
-
-// What one capture may hold of a struct or an array; larger ones are read while the thread is stopped.
-constexpr uint64_t kMaxFixed = 4096;
-constexpr uint64_t kLongestAddress = 128;  // sockaddr_storage
-
-// True where decoding a value of that type may follow a pointer, or needs a length that lies in memory.
-bool reaches_further(const Type& type, unsigned depth = 16) {
-  if (depth == 0) return true;
-  switch (type.kind) {
-    case Type::Kind::pointer:
-      return type.inner->kind != Type::Kind::nothing || type.lens == proto::Lens::guess;
-    case Type::Kind::string:
-      // One in place whose length is another member's lies behind what the struct's size covers.
-      return !type.in_place || type.length.kind != Length::Kind::fixed;
-    case Type::Kind::format:
-    case Type::Kind::buffer:
-    case Type::Kind::container:
-    case Type::Kind::socket_address:
-      return true;
-    case Type::Kind::choice:
-      return reaches_further(*type.inner, depth - 1) ||
-             std::any_of(type.members.begin(), type.members.end(),
-                         [depth](const proto::Member& m) { return reaches_further(*m.type, depth - 1); });
-    case Type::Kind::named: {
-      // One that is not defined yet may be by the time of a call.
-      auto target = type.target.lock();
-      return target == nullptr || reaches_further(*target, depth - 1);
-    }
-    case Type::Kind::array:
-      return type.length.kind != Length::Kind::fixed || reaches_further(*type.inner, depth - 1);
-    case Type::Kind::error:
-      return reaches_further(*type.inner, depth - 1);
-    case Type::Kind::structure:
-      return std::any_of(type.members.begin(), type.members.end(),
-                         [depth](const proto::Member& m) { return reaches_further(*m.type, depth - 1); });
-    default:
-      return false;
-  }
-}
 
 // True where a value of that type is, holds or points at one that is wanted. Types may form a circle; what is
 // deeper than this is none's business at a call.
@@ -79,32 +43,29 @@ bool refers_to_arguments(const Type& type) {
 
 class Planner {
  public:
-  Planner(const Layout& layout, const Limits& limits) : layout_(layout), limits_(limits) {}
+  Planner(const Layout& layout, const Limits& limits, Shapes* shapes)
+      : layout_(layout), limits_(limits), shapes_(shapes) {}
 
   void argument(const Layout::Parameter& parameter) {
     const Location& at = parameter.location;
-    if (at.in_one_integer_register()) {
-      value({Capture::Source::integer_register, Capture::Length::fixed, at.pieces[0].index, 0, 1, 0},
-            *parameter.type);
-    } else if (at.where == Location::Where::stack && at.size <= 8 && at.stack_offset / 8 <= 255) {
-      value({Capture::Source::stack_slot, Capture::Length::fixed, static_cast<uint8_t>(at.stack_offset / 8),
-             0, 1, 0},
-            *parameter.type);
-    } else if (reaches_further(*parameter.type)) {
-      plan_.deep = 1;
-    }
+    const Capture argument{.source = Capture::Source::integer_register};
+    const auto source = source_at(at, 0, argument);
+    if (source && at.size <= sizeof(uint64_t) && at.count <= 1)
+      value(*source, at, *parameter.type);
+    else if (reaches_further(*parameter.type))
+      by_value(argument, at, *parameter.type);
   }
 
   void result() {
-    Capture capture{Capture::Source::result, Capture::Length::fixed, 0, 0, 1, 0};
+    Capture capture{.source = Capture::Source::result};
     const Location& at = layout_.result_location;
     if (at.where == Location::Where::indirect) {
+      if (reaches_further(*layout_.result)) follows(capture, layout_.result);
       fixed(capture, at.size);
-      if (reaches_further(*layout_.result)) plan_.deep = 1;
     } else if (at.in_one_integer_register()) {
-      value(capture, *layout_.result);
+      value(capture, at, *layout_.result);
     } else if (reaches_further(*layout_.result)) {
-      plan_.deep = 1;
+      by_value(capture, at, *layout_.result);
     }
   }
 
@@ -112,44 +73,87 @@ class Planner {
     plan_.stack_bytes =
         static_cast<uint16_t>(std::min<uint32_t>(bytes, std::numeric_limits<uint16_t>::max()));
   }
-  void deep() { plan_.deep = 1; }
   const CapturePlan& plan() const { return plan_; }
 
  private:
+  void open() { plan_.deep = CapturePlan::kOpen; }
+
+  // What lies there holds pointers.
+  void follows(Capture& capture, const TypeRef& type, bool zero_ends = false) {
+    if (shapes_ == nullptr) return open();
+    plan_.deep = std::max(plan_.deep, CapturePlan::kShapes);
+    capture.shape = shapes_->number_of(type, zero_ends, proto::Lens::none);
+  }
+
+  // Where eight bytes of a value lie, if they lie in one place.
+  static std::optional<Capture> source_at(const Location& at, uint64_t offset, Capture capture) {
+    if (offset % sizeof(uint64_t) != 0) return std::nullopt;
+    if (at.where == Location::Where::stack) {
+      const uint64_t slot = (at.stack_offset + offset) / sizeof(uint64_t);
+      capture.source = Capture::Source::stack_slot;
+      capture.index = static_cast<uint8_t>(slot);
+      return slot <= std::numeric_limits<uint8_t>::max() ? std::optional(capture) : std::nullopt;
+    }
+    if (at.where != Location::Where::registers) return std::nullopt;
+    const bool is_second = offset >= uint64_t{at.pieces[0].eightbytes} * sizeof(uint64_t);
+    if (is_second && at.count < 2) return std::nullopt;
+    const Location::Piece& piece = at.pieces[is_second ? 1 : 0];
+    capture.index = piece.index;
+    const bool at_hand = capture.source != Capture::Source::result || piece.index == 0;
+    return !piece.sse && at_hand ? std::optional(capture) : std::nullopt;
+  }
+
+  // A struct's pointers.
+  void by_value(const Capture& from, const Location& at, const Type& type) {
+    if (shapes_ == nullptr) return open();
+    const Shapes::Pointers found = shapes_->pointers_in(type);
+    if (found.open) return open();
+    plan_.deep = std::max(plan_.deep, CapturePlan::kShapes);
+    for (const agent::Pointer& pointer : found.list) {
+      const auto source = source_at(at, pointer.offset, from);
+      if (!source) return open();
+      Capture capture = pointer.capture;
+      capture.source = source->source;
+      capture.index = source->index;
+      add(capture);
+    }
+  }
+
   void add(const Capture& capture) {
     if (plan_.count == agent::kMaxCaptures)
-      plan_.deep = 1;
+      open();
     else
       plan_.captures[plan_.count++] = capture;
   }
 
   void fixed(Capture capture, uint64_t bytes) {
-    if (bytes > kMaxFixed) plan_.deep = 1;
+    if (bytes > kMaxFixed) open();
     capture.length = Capture::Length::fixed;
     capture.bound = static_cast<uint32_t>(std::min(bytes, kMaxFixed));
     if (capture.bound > 0) add(capture);
   }
 
   // What a value of that type, which sits in a register or a stack slot, points at.
-  void value(const Capture& capture, const Type& type) {
+  void value(const Capture& capture, const Location& at, const Type& type) {
     switch (type.kind) {
       case Type::Kind::error:
-        return value(capture, *type.inner);
+        return value(capture, at, *type.inner);
       case Type::Kind::string:
         return text(capture, type);
       case Type::Kind::format:
-        plan_.deep = 1;
+        open();
         return text(capture, type);
       case Type::Kind::buffer:
         return elements(capture, type.length, 1, limits_.string + 1);
       case Type::Kind::pointer:
         if (type.lens == proto::Lens::guess && type.inner->kind == Type::Kind::nothing) return guess(capture);
-        return pointee(capture, *type.inner);
+        return pointee(capture, type.inner);
       case Type::Kind::socket_address:
         return elements(capture, type.length, 1, kLongestAddress);
       case Type::Kind::structure:
+      case Type::Kind::array:
       case Type::Kind::choice:
-        if (reaches_further(type)) plan_.deep = 1;
+        if (reaches_further(type)) by_value(capture, at, type);
         return;
       default:
         return;
@@ -166,7 +170,7 @@ class Planner {
   void text(Capture capture, const Type& type) {
     Length length = type.length;
     if (length.kind == Length::Kind::argument) {
-      if (counter(length.value) == nullptr) plan_.deep = 1;
+      if (counter(length.value) == nullptr) open();
       // It ends at its NUL in any case, and only there where the argument is negative.
       length = {};
     }
@@ -178,22 +182,17 @@ class Planner {
     if (capture.bound > 0) add(capture);
   }
 
-  void pointee(const Capture& capture, const Type& type) {
-    if (type.kind == Type::Kind::nothing) return;
-    if (type.kind == Type::Kind::named) {
-      auto target = type.target.lock();
-      if (target == nullptr)
-        plan_.deep = 1;
-      else
-        pointee(capture, *target);
-      return;
+  void pointee(Capture capture, const TypeRef& to) {
+    const TypeRef type = proto::resolve(to);
+    if (type == nullptr) return open();
+    if (type->kind == Type::Kind::nothing) return;
+    if (type->kind == Type::Kind::array) {
+      const bool zero_ends = type->length.zero || type->length.kind == Length::Kind::unbounded;
+      if (reaches_further(*type->inner)) follows(capture, type->inner, zero_ends);
+      return elements(capture, type->length, type->inner->size, limits_.array + 1);
     }
-    if (type.kind == Type::Kind::array) {
-      if (reaches_further(*type.inner)) plan_.deep = 1;
-      return elements(capture, type.length, type.inner->size, limits_.array + 1);
-    }
-    if (reaches_further(type)) plan_.deep = 1;
-    fixed(capture, type.size);
+    if (reaches_further(*type)) follows(capture, type);
+    fixed(capture, type->size);
   }
 
   static uint32_t bounded(uint64_t bytes) {
@@ -208,7 +207,7 @@ class Planner {
     capture.bound = bounded(bytes);
     if (length.kind == Length::Kind::member || length.factor != 0 ||
         size > std::numeric_limits<uint16_t>::max())
-      plan_.deep = 1;
+      open();
     else if (length.kind == Length::Kind::argument)
       counted(capture, length.value, size);
     else if (length.kind == Length::Kind::result)
@@ -229,7 +228,7 @@ class Planner {
   void counted(Capture& capture, uint64_t number, uint64_t size) {
     const Location* location = counter(number);
     if (location == nullptr) {
-      plan_.deep = 1;
+      open();
       return;
     }
     capture.length = Capture::Length::argument;
@@ -244,6 +243,7 @@ class Planner {
 
   const Layout& layout_;
   const Limits& limits_;
+  Shapes* shapes_;
   CapturePlan plan_;
 };
 
@@ -284,8 +284,8 @@ bool Layout::has_key(std::string_view key) const {
          std::ranges::any_of(parameters, [&](const Parameter& one) { return holds(*one.type, keyed); });
 }
 
-CapturePlan plan_at_entry(const Layout& layout, const Limits& limits) {
-  Planner planner(layout, limits);
+CapturePlan plan_at_entry(const Layout& layout, const Limits& limits, Shapes* shapes) {
+  Planner planner(layout, limits, shapes);
   for (const Layout::Parameter& parameter : layout.parameters)
     if (parameter.at_entry) planner.argument(parameter);
   uint32_t stack = layout.behind.stack_bytes();
@@ -293,8 +293,8 @@ CapturePlan plan_at_entry(const Layout& layout, const Limits& limits) {
   return planner.plan();
 }
 
-CapturePlan plan_at_return(const Layout& layout, const Limits& limits) {
-  Planner planner(layout, limits);
+CapturePlan plan_at_return(const Layout& layout, const Limits& limits, Shapes* shapes) {
+  Planner planner(layout, limits, shapes);
   for (const Layout::Parameter& parameter : layout.parameters)
     if (parameter.at_return) planner.argument(parameter);
   planner.result();
@@ -305,9 +305,12 @@ CapturePlan plan_of_guess(const Limits& limits) {
   CapturePlan plan;
   auto bound =
       static_cast<uint32_t>(std::min<uint64_t>(limits.string + 1, std::numeric_limits<uint32_t>::max()));
-  for (uint8_t i = 0; i < 4; ++i)
-    plan.captures[plan.count++] = {
-        Capture::Source::integer_register, Capture::Length::string, i, 0, 1, std::max(bound, 4U)};
+  for (uint8_t i = 0; i < 4; ++i) {
+    Capture& capture = plan.captures[plan.count++];
+    capture.length = Capture::Length::string;
+    capture.index = i;
+    capture.bound = std::max(bound, 4U);
+  }
   return plan;
 }
 

@@ -36,10 +36,15 @@ struct Layout {
 };
 
 // What the decoders of a function will read, as far as it can be named before the call.
-agent::CapturePlan plan_at_entry(const Layout& layout, const Limits& limits);
-agent::CapturePlan plan_at_return(const Layout& layout, const Limits& limits);
+// With `shapes` what pointers in memory lead to is named too.
+class Shapes;
+agent::CapturePlan plan_at_entry(const Layout& layout, const Limits& limits, Shapes* shapes = nullptr);
+agent::CapturePlan plan_at_return(const Layout& layout, const Limits& limits, Shapes* shapes = nullptr);
 agent::CapturePlan plan_of_guess(const Limits& limits);
 
+// What one capture may hold of a struct or an array; larger ones are read while the thread is stopped.
+inline constexpr uint64_t kMaxFixed = 4096;
+inline constexpr uint64_t kLongestAddress = 128;  // sockaddr_storage
 // Of a format string, for its conversions; more is shown of none.
 inline constexpr uint32_t kMaxFormat = 4096;
 // Of the stack, for a format's arguments: 32 eightbytes beyond the registers.

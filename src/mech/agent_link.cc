@@ -171,6 +171,7 @@ std::string AgentLink::fill(const tracee::ProcessMemory& memory) {
   owned_ = owners_.add(*node);
   if (!owned_) return fmt::format("more than {} processes are traced so", OwnerList::kMost);
   agent::Control control = records_->control(shared_.begin, control_.begin + agent::kPlansOffset);
+  control.shapes = control_.begin.value + agent::control_layout(setting_.size.functions).shapes;
   control.mode = agent::Mode::off;
   control.on_full = setting_.on_full;
   control.nanoseconds_per_tick = setting_.nanoseconds_per_tick;
@@ -180,6 +181,12 @@ std::string AgentLink::fill(const tracee::ProcessMemory& memory) {
   RTRACE_LOG(mech, 1, "recorder of {}: control at {}, shared at {}, {} MiB", memory.pid(), control_.begin,
              shared_.begin, shared_.size() >> 20);
   return written ? std::string() : "the new pages cannot be written (/proc/PID/mem)";
+}
+
+bool AgentLink::set_shapes(const tracee::ProcessMemory& memory, uint64_t first,
+                           std::span<const agent::ShapeEntry> entries) const {
+  const VirtAddr table = control_.begin + agent::control_layout(setting_.size.functions).shapes;
+  return memory.write(table + first * sizeof(agent::ShapeEntry), std::as_bytes(entries)) == 0;
 }
 
 bool AgentLink::set_plan(const tracee::ProcessMemory& memory, uint32_t function,

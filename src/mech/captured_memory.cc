@@ -36,6 +36,8 @@ uint64_t length_of(const agent::Capture& capture, const arch::Regs& entry, const
     case agent::Capture::Length::argument:
       count = entry.integer_argument(capture.length_index);
       break;
+    case agent::Capture::Length::unknown:
+      return 0;
     case agent::Capture::Length::result:
       count = result != nullptr ? *result : 0;
       break;

@@ -91,6 +91,7 @@ std::string Trampolines::begin(const Foothold::Means& means, const AgentLink::Se
 std::string Trampolines::inherit(const Foothold::Means& means, const Trampolines& parent,
                                  uint64_t thread_pointer, const std::optional<ThreadState>& state) {
   next_ = parent.next_;
+  shapes_ = parent.shapes_;
   lent_ = parent.lent_;
   entries_ = parent.entries_;
   bool published = true;
@@ -178,12 +179,27 @@ std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Fun
                             foothold.quick_leave(), function.borrowed});
     const bool written = wrapper && space_.memory().write(*copy, made.prologue.copy.code) == 0 &&
                          space_.memory().write(*stub, wrapper->code) == 0 &&
-                         link_.set_plan(space_.memory(), index, plan);
+                         write_plan(function, plan, index);
     if (!written) refusal = "its wrapper cannot be written";
   }
   if (refusal.empty()) return made;
   give_back();
   return Declined{refusal};
+}
+
+// Where the table of shapes has no room its threads stop instead.
+bool Trampolines::write_plan(const Function& function, agent::FunctionPlan plan, uint32_t index) {
+  const tracee::ProcessMemory& memory = space_.memory();
+  const auto place = shapes_.find(function.shapes);
+  if (place && !link_.set_shapes(memory, place->first, place->entries)) return false;
+  if (place) shapes_.add(*place, function.shapes);
+  for (agent::CapturePlan* captures : {&plan.at_entry, &plan.at_return}) {
+    if (place)
+      *captures = moved(*captures, place->first);
+    else if (captures->deep != 0)
+      captures->deep = agent::CapturePlan::kOpen;
+  }
+  return link_.set_plan(memory, index, plan);
 }
 
 // What speaks against it as this process is now.

@@ -119,10 +119,13 @@ mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe,
   const decode::CallDecoder& decoder = *probe.decoder;
   if (!is_variadic(*probe.known))
     plan.entry_words = static_cast<uint16_t>(agent::kLeastEntryWords + decoder.integer_registers());
-  plan.at_entry = decoder.at_entry();
-  plan.at_return = decoder.at_return();
+  decode::CallDecoder::Recorded recorded = decoder.recorded();
+  plan.at_entry = recorded.at_entry;
+  plan.at_return = recorded.at_return;
+  function.shapes = std::move(recorded.shapes);
   // What a descriptor is must be asked while its thread stands.
-  if (options.descriptors && decoder.has_descriptors()) plan.at_entry.deep = plan.at_return.deep = 1;
+  if (options.descriptors && decoder.has_descriptors())
+    plan.at_entry.deep = plan.at_return.deep = agent::CapturePlan::kOpen;
   plan.shown_bytes = plan.at_entry.stack_bytes;
   unsigned flags = 0;
   if (has_captures(plan.at_entry)) flags |= agent::FunctionPlan::kCapturesAtEntry;

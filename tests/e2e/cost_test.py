@@ -62,11 +62,11 @@ def engine_of(front_end):
         return int(file.read().split()[0])
 
 
-def requests(function, options, calls):
+def requests(function, options, calls, mechanism="breakpoint"):
     """Of the engine, while the target makes so many calls."""
     with tempfile.TemporaryDirectory() as folder, harness.Target([harness.target("repeats"), function]) as process:
         process.expect("pid ")
-        rtrace = harness.Attached(["-q", "--cpu=any", "--mechanism=breakpoint", "-F", harness.CONF, *options], [process.pid])
+        rtrace = harness.Attached(["-q", "--cpu=any", "--mechanism=" + mechanism, "-F", harness.CONF, *options], [process.pid])
         strace = None
         try:
             strace = Strace(engine_of(rtrace.process.pid), folder)
@@ -130,6 +130,19 @@ class Cost(unittest.TestCase):
 
     def test_in_a_summary(self):
         self.check("add", ["-c", "-x", "add"], " add@")
+
+    def check_wrapped(self, function, shown):
+        """Of calls that the process records itself. The engine looks at what there is now and then."""
+        found, result = requests(function, ["-x", function], MANY, "trampoline")
+        self.assertEqual(result.trace.count(shown), MANY, "not every call was traced")
+        self.assertLess(sum(found[name] for name in RESUMING), MANY / 50, found)
+
+    def test_of_a_wrapped_call_is_no_stop(self):
+        self.check_wrapped("add", "add@")
+        self.check_wrapped("greet", "\"seventeen letters\"")
+
+    def test_of_a_wrapped_call_with_pointers_in_memory_is_no_stop(self):
+        self.check_wrapped("writev", "[ { \"five \", 5 }, { \"letters\", 7 } ]")
 
     def test_of_a_system_call_that_nobody_asked_for_is_nothing(self):
         cost, result = cost_of_a_call("getppid", ["-x", "add"])

@@ -15,24 +15,49 @@ struct Capture {
     string,    // up to a NUL, at most `bound` bytes
     argument,  // the value of integer argument `length_index` times `scale`, at most `bound` bytes
     result,    // the return value times `scale`, at most `bound` bytes
+    unknown,   // nobody can say here: the thread must stand while it is read
   };
   Source source = Source::integer_register;
   Length length = Length::fixed;
   uint8_t index = 0;         // of the register (0-5), or of the 8-byte stack slot above the return address
   uint8_t length_index = 0;  // 0-based integer argument
   uint16_t scale = 1;
+  uint16_t shape =
+      0;  // of what lies there: the number of its Shape; 0: it holds no pointers that are followed
   uint32_t bound = 0;
 };
 
 inline constexpr unsigned kMaxCaptures = 12;
 
 struct CapturePlan {
+  // What rendering may need besides.
+  static constexpr uint8_t kShapes = 1;  // what lies behind pointers in memory, all of which the shapes name
+  static constexpr uint8_t kOpen = 2;    // what nobody can name ahead: decode while the thread is stopped
   uint8_t count = 0;
-  uint8_t deep =
-      0;  // 1: rendering may need memory that no plan can name ahead; decode while the thread is stopped
+  uint8_t deep = 0;
   uint16_t stack_bytes = 0;  // of memory-passed arguments, from behind the return address
   Capture captures[kMaxCaptures];
 };
+
+// Things of one kind in memory, one behind the other, each with pointers at the same places. They are
+// followed by the recorder (agent/captures.cc) as far as decode would follow them, or further.
+struct Shape {
+  uint32_t stride = 0;     // bytes of one
+  uint16_t count = 0;      // of Pointers, which follow in the table
+  uint16_t most = 0;       // of one `kind` inside one another that are followed
+  uint32_t kind = 0;       // of a struct: a number of it; 0 for others
+  uint32_t zero_ends = 0;  // 1: the first that is all zero is the last
+};
+struct Pointer {
+  uint32_t offset = 0;
+  Capture capture;  // its `source` says nothing
+};
+// The table of all. Number 0 is none.
+union ShapeEntry {
+  Shape shape;
+  Pointer pointer;
+};
+static_assert(sizeof(Shape) == 16 && sizeof(Pointer) == 16 && sizeof(Capture) == 12);
 
 // Every mapping of ours in a tracee begins with this, on a page boundary, so that whoever comes after a
 // tracer that died finds it.
@@ -45,7 +70,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 5;
+inline constexpr uint32_t kAbiVersion = 6;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies

@@ -127,6 +127,7 @@ struct Control {
   uint32_t share_inside, share_outside;
   uint32_t summaries_count;
   uint64_t slot_mask;  // slot_mask()
+  uint64_t shapes;     // ShapeEntries, kMostShapeEntries of them
 };
 
 inline constexpr uint32_t kOwnerDied = RTRACE_OWNER_DIED;  // FUTEX_OWNER_DIED
@@ -302,7 +303,8 @@ constexpr SharedLayout shared_layout(unsigned slot_bits, uint32_t functions, uin
   return layout;
 }
 
-// And those of the control mapping: its head, the Control, the FunctionPlans, the EntryNotes.
+// And those of the control mapping: its head, the Control, the FunctionPlans, the EntryNotes, the
+// ShapeEntries.
 inline constexpr uint64_t kControlOffset = 4096, kPlansOffset = 8192;
 
 // What whoever comes after our death must know, fork children's memory included: which code is not the
@@ -321,13 +323,16 @@ struct EntryNote {
 };
 static_assert(sizeof(EntryNote) == 24 && sizeof(ControlHead) <= kControlOffset);
 
+inline constexpr uint64_t kMostShapeEntries = uint64_t{1} << 16;  // 16 bits number them
+
 struct ControlLayout {
-  uint64_t notes, size;
+  uint64_t notes, shapes, size;
 };
 constexpr ControlLayout control_layout(uint32_t functions) {
   constexpr uint64_t kPage = 4096;
   const uint64_t notes = (kPlansOffset + functions * sizeof(FunctionPlan) + 7) / 8 * 8;
-  return {notes, (notes + functions * sizeof(EntryNote) + kPage - 1) / kPage * kPage};
+  const uint64_t shapes = (notes + functions * sizeof(EntryNote) + kPage - 1) / kPage * kPage;
+  return {notes, shapes, shapes + kMostShapeEntries * sizeof(ShapeEntry)};
 }
 
 static_assert(offsetof(Slot, head) == RTRACE_SLOT_HEAD && offsetof(Slot, ring) == RTRACE_SLOT_RING &&

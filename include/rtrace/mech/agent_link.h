@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "rtrace/agent/recorder.h"
@@ -46,6 +47,9 @@ class AgentLink {
 
   // False where the tracee's memory cannot be written.
   bool set_plan(const tracee::ProcessMemory& memory, uint32_t function, agent::FunctionPlan plan) const;
+  // So many entries of the table of shapes, from number `first` on.
+  bool set_shapes(const tracee::ProcessMemory& memory, uint64_t first,
+                  std::span<const agent::ShapeEntry> entries) const;
   bool note_entry(const tracee::ProcessMemory& memory, uint32_t function, const agent::EntryNote& note) const;
   bool set_mode(const tracee::ProcessMemory& memory, agent::Mode mode) const;
   // In the mode that was asked for: what inherit() leaves to its caller.

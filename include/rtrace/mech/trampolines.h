@@ -16,6 +16,7 @@
 #include "rtrace/mech/address_space.h"
 #include "rtrace/mech/agent_link.h"
 #include "rtrace/mech/patch.h"
+#include "rtrace/mech/shape_table.h"
 #include "rtrace/mech/wrapper_stub.h"
 
 namespace rtrace::mech {
@@ -64,6 +65,7 @@ class Trampolines {
     uint64_t size = 0;
     std::span<const std::byte> expected;  // of the file, `room` bytes or fewer
     agent::FunctionPlan plan;
+    std::vector<agent::ShapeEntry> shapes = {};  // of the plan's captures
     // Where it may be unwound through. All its arguments lie in registers.
     std::optional<BorrowedFrame> borrowed = std::nullopt;
   };
@@ -115,11 +117,13 @@ class Trampolines {
   bool has_open_calls() const;
   std::variant<Made, Declined, Busy> make_code(const Function& function, std::span<const std::byte> own,
                                                uint32_t index);
+  bool write_plan(const Function& function, agent::FunctionPlan plan, uint32_t index);
   Answer write_jump(const Function& function, const Made& made, uint32_t index);
 
   AddressSpace& space_;
   PatchLedger& ledger_;
   AgentLink link_;
+  ShapeTable shapes_;
   bool begun_ = false;
   uint32_t next_ = 0;
   std::map<VirtAddr, Entry> entries_;  // by where the jump stands

@@ -133,7 +133,7 @@ TEST_F(CapturedMemoryTest, LengthsAreWhatThePlanSaysWithinItsBound) {
     arch::Regs regs;
     regs.raw.rdi = at(0).value;
     regs.raw.rdx = row.argument;
-    const Capture capture{Source::integer_register, row.length, 0, 2, row.scale, row.bound};
+    const Capture capture{Source::integer_register, row.length, 0, 2, row.scale, 0, row.bound};
     EXPECT_EQ(brings(capture, regs, &row.result, at(0)), row.expected) << row.what;
   }
 }
@@ -141,10 +141,10 @@ TEST_F(CapturedMemoryTest, LengthsAreWhatThePlanSaysWithinItsBound) {
 TEST_F(CapturedMemoryTest, WithoutAResultNothingDependsOnIt) {
   arch::Regs regs;
   regs.raw.rdi = regs.raw.rax = at(0).value;
-  EXPECT_EQ(brings({Source::integer_register, Length::result, 0, 0, 1, 50}, regs, nullptr, at(0)), 0u);
-  EXPECT_EQ(brings({Source::result, Length::fixed, 0, 0, 1, 50}, regs, nullptr, at(0)), 0u);
+  EXPECT_EQ(brings({Source::integer_register, Length::result, 0, 0, 1, 0, 50}, regs, nullptr, at(0)), 0u);
+  EXPECT_EQ(brings({Source::result, Length::fixed, 0, 0, 1, 0, 50}, regs, nullptr, at(0)), 0u);
   const uint64_t result = at(0).value;
-  EXPECT_EQ(brings({Source::result, Length::fixed, 0, 0, 1, 50}, regs, &result, at(0)), 50u);
+  EXPECT_EQ(brings({Source::result, Length::fixed, 0, 0, 1, 0, 50}, regs, &result, at(0)), 50u);
 }
 
 TEST_F(CapturedMemoryTest, EachArgumentRegisterIsASource) {
@@ -153,14 +153,16 @@ TEST_F(CapturedMemoryTest, EachArgumentRegisterIsASource) {
     unsigned long long* const registers[] = {&regs.raw.rdi, &regs.raw.rsi, &regs.raw.rdx,
                                              &regs.raw.rcx, &regs.raw.r8,  &regs.raw.r9};
     *registers[index] = at(0).value;
-    EXPECT_EQ(brings({Source::integer_register, Length::fixed, index, 0, 1, 9}, regs, nullptr, at(0)), 9u);
+    EXPECT_EQ(brings({Source::integer_register, Length::fixed, index, 0, 1, 0, 9}, regs, nullptr, at(0)), 9u);
   }
 }
 
 TEST_F(CapturedMemoryTest, StackSlotsCountFromBehindTheReturnAddress) {
   const uint64_t slots[] = {1, at(0).value, at(500).value};
   const auto stack = std::as_bytes(std::span(slots));
-  const auto slot = [](uint8_t index) { return Capture{Source::stack_slot, Length::fixed, index, 0, 1, 6}; };
+  const auto slot = [](uint8_t index) {
+    return Capture{Source::stack_slot, Length::fixed, index, 0, 1, 0, 6};
+  };
   EXPECT_EQ(brings(slot(1), {}, nullptr, at(0), stack), 6u);
   EXPECT_EQ(brings(slot(2), {}, nullptr, at(500), stack), 6u);
   EXPECT_EQ(brings(slot(2), {}, nullptr, at(500), stack.first(23)), 0u) << "a slot that was not all fetched";
@@ -183,7 +185,8 @@ TEST_F(CapturedMemoryTest, PointersThatCannotBeAreNotFollowed) {
   for (uint64_t pointer : {uint64_t{0}, uint64_t{1}, uint64_t{4095}, uint64_t{1} << 47, ~uint64_t{0}}) {
     arch::Regs regs;
     regs.raw.rdi = pointer;
-    EXPECT_EQ(brings({Source::integer_register, Length::fixed, 0, 0, 1, 50}, regs, nullptr, {pointer}), 0u);
+    EXPECT_EQ(brings({Source::integer_register, Length::fixed, 0, 0, 1, 0, 50}, regs, nullptr, {pointer}),
+              0u);
   }
 }
 

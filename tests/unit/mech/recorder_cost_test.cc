@@ -137,7 +137,7 @@ TEST(RecorderCost, IsAFewTimesThatOfTwoStampsAndARecord) {
   string.plan.flags = agent::FunctionPlan::kCapturesAtEntry;
   string.plan.at_entry.count = 1;
   string.plan.at_entry.captures[0] = {
-      agent::Capture::Source::integer_register, agent::Capture::Length::string, 0, 0, 1, 33};
+      agent::Capture::Source::integer_register, agent::Capture::Length::string, 0, 0, 1, 0, 33};
   const std::string text = "thirty bytes of text, or so...";
   {
     InProcessRecorder recorder(setting(agent::Mode::off), {{leaf()}});

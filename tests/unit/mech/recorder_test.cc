@@ -198,11 +198,12 @@ agent::FunctionPlan string_plan() {
   plan.flags = agent::FunctionPlan::kCapturesAtEntry | agent::FunctionPlan::kCapturesAtReturn;
   plan.at_entry.count = 1;
   plan.at_entry.captures[0] = {
-      agent::Capture::Source::integer_register, agent::Capture::Length::string, 0, 0, 1, 33};
+      agent::Capture::Source::integer_register, agent::Capture::Length::string, 0, 0, 1, 0, 33};
   plan.at_return.count = 2;
-  plan.at_return.captures[0] = {agent::Capture::Source::result, agent::Capture::Length::string, 0, 0, 1, 8};
+  plan.at_return.captures[0] = {
+      agent::Capture::Source::result, agent::Capture::Length::string, 0, 0, 1, 0, 8};
   plan.at_return.captures[1] = {
-      agent::Capture::Source::integer_register, agent::Capture::Length::argument, 0, 1, 1, 16};
+      agent::Capture::Source::integer_register, agent::Capture::Length::argument, 0, 1, 1, 0, 16};
   return plan;
 }
 

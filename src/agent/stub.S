@@ -115,6 +115,39 @@ FIELD resume_store, 4
   .long 0
 FIELD resume_above, 4
 
+// The same where six pops have taken the arguments in memory: the registers come back from where unwinders
+// would have looked for them, above the frame and over its last words, and what is kept from below it.
+#define KEPT_LOW (-RTRACE_FRAME_SIZE - 32)
+PART resume_far
+  .byte 0x48, 0x8b, 0x9c, 0x24  // mov above - 40(%rsp), %rbx
+  .long 0
+FIELD resume_far_rbx, 4
+  .byte 0x4c, 0x8b, 0xa4, 0x24  // mov above - 24(%rsp), %r12
+  .long 0
+FIELD resume_far_r12, 4
+  .byte 0x4c, 0x8b, 0xac, 0x24  // mov above - 16(%rsp), %r13
+  .long 0
+FIELD resume_far_r13, 4
+  .byte 0x4c, 0x8b, 0xb4, 0x24  // mov above - 8(%rsp), %r14
+  .long 0
+FIELD resume_far_r14, 4
+  .byte 0x4c, 0x8b, 0xbc, 0x24  // mov above(%rsp), %r15
+  .long 0
+FIELD resume_far_r15, 4
+  .byte 0x48, 0x8d, 0xac, 0x24  // lea above(%rsp), %rbp
+  .long 0
+FIELD resume_far_above, 4
+  push -32(%rbp)
+  pop (%rbp)
+  push KEPT_LOW(%rbp)
+  pop -32(%rbp)
+  push (KEPT_LOW + 8)(%rbp)
+  pop -24(%rbp)
+  push (KEPT_LOW + 16)(%rbp)
+  pop -16(%rbp)
+  push (KEPT_LOW + 24)(%rbp)
+  pop -8(%rbp)
+
 // What stays on the stack while the function runs: four words, or the frame.
 PART keep_words
   lea (RTRACE_FRAME_KEPT - RTRACE_FRAME_SIZE)(%rbp), %rsp
@@ -193,6 +226,45 @@ FIELD launch_gadget, 8
   mov %rax, (%rsp)
   mov FRAME(RTRACE_FRAME_RAX), %rax
   mov (%rbp), %rbp
+// With arguments in memory: rax is how many bytes.
+PART launch_far
+  call 1f
+  int3
+1:
+  lea -48(%rsp), %rsp
+  movabs $0, %rdx
+FIELD launch_far_gadget, 8
+  mov %rdx, (%rsp)
+  mov %eax, %ecx
+  shr $3, %ecx
+  lea 8(%rsp), %rdi
+  lea 16(%rbp), %rsi
+  rep movsq
+  mov FRAME(RTRACE_FRAME_KEPT), %rax
+  mov %rax, KEPT_LOW(%rbp)
+  mov FRAME(RTRACE_FRAME_KEPT + 8), %rax
+  mov %rax, (KEPT_LOW + 8)(%rbp)
+  mov FRAME(RTRACE_FRAME_KEPT + 16), %rax
+  mov %rax, (KEPT_LOW + 16)(%rbp)
+  mov FRAME(RTRACE_FRAME_KEPT + 24), %rax
+  mov %rax, (KEPT_LOW + 24)(%rbp)
+  mov (%rbp), %rax
+  mov %rbx, -40(%rbp)
+  mov %rax, -32(%rbp)
+  mov %r12, -24(%rbp)
+  mov %r13, -16(%rbp)
+  mov %r14, -8(%rbp)
+  mov %r15, (%rbp)
+  mov FRAME(RTRACE_FRAME_ARGUMENTS), %rdi
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 8), %rsi
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 16), %rdx
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 24), %rcx
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 32), %r8
+  mov FRAME(RTRACE_FRAME_ARGUMENTS + 40), %r9
+  mov FRAME(RTRACE_FRAME_RAX), %rax
+  mov FRAME(RTRACE_FRAME_R10), %r10
+  mov FRAME(RTRACE_FRAME_R11), %r11
+  mov -32(%rbp), %rbp
 PART jump
   .byte 0xe9
   .long 0

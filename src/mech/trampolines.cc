@@ -40,17 +40,29 @@ void add_interrupted_stacks(std::span<const uint64_t> words, std::vector<VirtAdd
     if ((words[at + kSelectors] & 0xffff) == kUserCode) tops.push_back({words[at + kSp]});
 }
 
-// `add $imm, %rsp; ret`, at most so long.
-constexpr uint64_t kLentBytes = 8;
+// What is returned through, and what unwinders look at.
+struct LentCode {
+  VirtAddr at;
+  std::vector<std::byte> bytes;
+};
 
-std::vector<std::byte> lent_code(uint32_t adds) {
+// `add $imm, %rsp`, perhaps six pops, `ret`.
+LentCode lent_code(const BorrowedFrame& frame) {
   constexpr uint8_t kAdd8 = 0x83, kAdd32 = 0x81, kRet = 0xc3;
-  const bool wide = adds > INT8_MAX;
+  constexpr uint8_t kPops[] = {0x5b, 0x5d, 0x41, 0x5c, 0x41, 0x5d, 0x41, 0x5e, 0x41, 0x5f};
+  const bool wide = frame.adds > INT8_MAX;
   std::vector<uint8_t> code = {0x48, wide ? kAdd32 : kAdd8, 0xc4};
-  for (unsigned i = 0; i < (wide ? sizeof adds : 1); ++i) code.push_back(static_cast<uint8_t>(adds >> 8 * i));
+  for (unsigned i = 0; i < (wide ? sizeof frame.adds : 1); ++i)
+    code.push_back(static_cast<uint8_t>(frame.adds >> 8 * i));
+  const VirtAddr at = frame.ret - code.size();
+  if (frame.pops) code.insert(code.end(), std::begin(kPops), std::end(kPops));
   code.push_back(kRet);
   const auto bytes = std::as_bytes(std::span(code));
-  return {bytes.begin(), bytes.end()};
+  return {at, {bytes.begin(), bytes.end()}};
+}
+
+size_t room_for_stub(const Trampolines::Function& function) {
+  return function.borrowed && function.borrowed->pops ? kMaxFarStub : kMaxWrapperStub;
 }
 
 bool same_page(VirtAddr address, size_t size) {
@@ -127,7 +139,7 @@ Trampolines::Answer Trampolines::install(const Function& function, std::span<con
   const Made& code = std::get<Made>(made);
   const auto give_back = [&] {
     space_.foothold().release(code.copy, arch::kMaxPrologue);
-    space_.foothold().release(code.stub, kMaxWrapperStub);
+    space_.foothold().release(code.stub, room_for_stub(function));
   };
   // At its second byte stands a thread whose SIGTRAP of the breakpoint is still to come; behind an endbr64
   // one that has passed the breakpoint, and would be seen again.
@@ -153,10 +165,10 @@ std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Fun
                                                                        uint32_t index) {
   Foothold& foothold = space_.foothold();
   const auto copy = foothold.allocate(function.entry, arch::kMaxPrologue);
-  const auto stub = copy ? foothold.allocate(function.entry, kMaxWrapperStub) : std::nullopt;
+  const auto stub = copy ? foothold.allocate(function.entry, room_for_stub(function)) : std::nullopt;
   const auto give_back = [&] {
     if (copy) foothold.release(*copy, arch::kMaxPrologue);
-    if (stub) foothold.release(*stub, kMaxWrapperStub);
+    if (stub) foothold.release(*stub, room_for_stub(function));
   };
   if (!stub) {
     give_back();
@@ -210,19 +222,25 @@ std::string Trampolines::why_refused(const Function& function, const arch::Prolo
   if (!same_page(covered.begin, arch::kNearJump)) return "its first instructions lie on two pages";
   if (space_.has_others_in(covered, function.entry))
     return "other breakpoints stand in its first instructions";
-  const auto lent = lent_.lower_bound(covered.begin);
-  if (lent != lent_.end() && *lent < covered.end + kLentBytes)
-    return "other wrapped functions return through it";
+  const bool lends = std::ranges::any_of(lent_, [&](const BorrowedFrame& frame) {
+    const LentCode code = lent_code(frame);
+    return code.at < covered.end && covered.begin < code.at + code.bytes.size();
+  });
+  if (lends) return "other wrapped functions return through it";
   return function.borrowed ? why_not_borrowed(*function.borrowed) : "";
 }
 
 // Another wrapper's jump may stand there.
 std::string Trampolines::why_not_borrowed(const BorrowedFrame& frame) const {
   if (has_shadow_stack(space_.pid())) return "an exception may pass it, and the process has a shadow stack";
-  const auto expected = lent_code(frame.adds);
-  if (space_.own_code(frame.ret + 1 - expected.size(), expected.size()) != expected)
+  const LentCode expected = lent_code(frame);
+  if (space_.own_code(expected.at, expected.bytes.size()) != expected.bytes)
     return "the code that it would return through is not the file's";
   return {};
+}
+
+void Trampolines::note_lent(const BorrowedFrame& frame) {
+  if (std::ranges::find(lent_, frame) == lent_.end()) lent_.push_back(frame);
 }
 
 // What whoever survives us needs is written before the jump is.
@@ -249,7 +267,7 @@ Trampolines::Answer Trampolines::write_jump(const Function& function, const Made
   }
   ++next_;
   entries_[at] = entry;
-  if (function.borrowed) lent_.insert(function.borrowed->ret);
+  if (function.borrowed) note_lent(*function.borrowed);
   RTRACE_LOG(mech, 2, "wrapper {} of {} in {}, stub {}", index, function.entry, space_.pid(), made.stub);
   return Wrapped{index, at, made.prologue.covered};
 }

@@ -87,6 +87,7 @@ void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t funct
   builder.fill(rtrace_stub_enter_function, function);
   builder.fill(rtrace_stub_enter_passed, passed);
   builder.fill(rtrace_stub_enter_address, at.enter.value);
+  if (at.borrowed && at.borrowed->pops) return;
   if (passed != 0) builder.add(rtrace_stub_pass, rtrace_stub_restore);
   builder.add(rtrace_stub_restore, rtrace_stub_borrow);
 }
@@ -115,6 +116,31 @@ void add_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t func
   builder.add(rtrace_stub_ret, rtrace_stub_launch);
 }
 
+void add_resume(Builder& builder, int32_t above) {
+  builder.add(rtrace_stub_resume, rtrace_stub_resume_far);
+  builder.fill(rtrace_stub_resume_store, above);
+  builder.fill(rtrace_stub_resume_above, above);
+}
+
+void add_far_resume(Builder& builder, int32_t above) {
+  builder.add(rtrace_stub_resume_far, rtrace_stub_keep_words);
+  builder.fill(rtrace_stub_resume_far_rbx, above - 40);
+  builder.fill(rtrace_stub_resume_far_r12, above - 24);
+  builder.fill(rtrace_stub_resume_far_r13, above - 16);
+  builder.fill(rtrace_stub_resume_far_r14, above - 8);
+  builder.fill(rtrace_stub_resume_far_r15, above);
+  builder.fill(rtrace_stub_resume_far_above, above);
+}
+
+void add_launch(Builder& builder, const BorrowedFrame& borrowed) {
+  if (borrowed.pops) {
+    builder.add(rtrace_stub_launch_far, rtrace_stub_jump);
+    return builder.fill(rtrace_stub_launch_far_gadget, borrowed.ret.value);
+  }
+  builder.add(rtrace_stub_launch, rtrace_stub_launch_far);
+  builder.fill(rtrace_stub_launch_gadget, borrowed.ret.value);
+}
+
 // From the frame that the entry has made to the function, and back.
 bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
                   const WrapperAddresses& at) {
@@ -125,16 +151,14 @@ bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t fu
   const size_t launch = builder.place_of(rtrace_stub_borrow_distance);
   builder.returns_here();
   builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds));
-  builder.add(rtrace_stub_resume, rtrace_stub_keep_words);
-  builder.fill(rtrace_stub_resume_store, adds - frame);
-  builder.fill(rtrace_stub_resume_above, adds - frame);
+  (at.borrowed->pops ? add_far_resume : add_resume)(builder, adds - frame);
   builder.frame(StubFrame::Base::rbp, 16);
   add_return(builder, plan, function, at);
   builder.aim_here(launch);
   builder.frame(StubFrame::Base::rbp, 16);
-  builder.add(rtrace_stub_launch, rtrace_stub_jump);
-  builder.fill(rtrace_stub_launch_gadget, at.borrowed->ret.value);
-  builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds + frame));
+  add_launch(builder, *at.borrowed);
+  const int popped = at.borrowed->pops ? kMostBorrowedArguments : 0;
+  builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds + frame + popped));
   builder.add(rtrace_stub_jump, rtrace_stub_end);
   return builder.aim(at.stub, at.original);
 }
@@ -142,13 +166,17 @@ bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t fu
 }  // namespace
 
 // R is 8 behind a multiple of 16, and so must S be. Below R lies the word for rbp, then what is kept. The
-// wrapper writes both addresses before it has read rax for the last time.
-bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan) {
+// wrapper writes both addresses before it has read rax for the last time. With pops all of that stays, for
+// the registers are saved over what is kept, which moves below.
+bool fits_borrowed(uint64_t adds, bool pops, const agent::FunctionPlan& plan) {
+  if (adds % 16 != 8 || adds > kMostBorrowed || pops != (plan.passed_bytes != 0)) return false;
+  if (pops)
+    return plan.passed_bytes <= kMostBorrowedArguments &&
+           adds >= 2 * kStackWord + sizeof(agent::WrapperFrame) + sizeof(agent::Kept);
   constexpr uint64_t kRax = RTRACE_FRAME_SIZE - RTRACE_FRAME_RAX;
   const uint64_t kept =
       has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame) : sizeof(agent::Kept);
-  return adds % 16 == 8 && adds >= 2 * kStackWord + kept && adds != kRax && adds != kRax + kStackWord &&
-         adds <= kMostBorrowed;
+  return adds >= 2 * kStackWord + kept && adds != kRax && adds != kRax + kStackWord;
 }
 
 std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_t function,
@@ -164,7 +192,7 @@ std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_
     return builder.take();
   }
   if (at.borrowed) {
-    CHECK(plan.passed_bytes == 0 && fits_borrowed(at.borrowed->adds, plan), "a frame of {} bytes",
+    CHECK(fits_borrowed(at.borrowed->adds, at.borrowed->pops, plan), "a frame of {} bytes",
           at.borrowed->adds);
     if (!add_borrowed(builder, plan, function, at)) return std::nullopt;
     return builder.take();

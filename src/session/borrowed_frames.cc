@@ -135,9 +135,15 @@ bool goes_elsewhere(arch::Insn::Kind kind) {
   return kind == call || kind == call_indirect || kind == jump_indirect || kind == syscall;
 }
 
+// The return address, or behind the arguments in memory. `end` is where the former lies.
+bool looks_up(const arch::StackOperand& read, int64_t end, uint16_t arguments) {
+  const int64_t first = end + static_cast<int64_t>(sizeof(uint64_t));
+  return read.displacement >= end && (read.displacement < first || read.displacement >= first + arguments);
+}
+
 // Adds where the piece of code leads to besides itself.
-std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, std::vector<ElfAddr>& pieces,
-                               FunctionCode& found) {
+std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, uint16_t arguments,
+                               std::vector<ElfAddr>& pieces, FunctionCode& found) {
   const ElfRange* range = described_code(table.file(), piece);
   if (range == nullptr) return "no call frame information tells what its code reads of the stack";
   // From its beginning, wherever it is entered: jumps may lead back.
@@ -149,7 +155,7 @@ std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, std::ve
         insn->kind == arch::Insn::Kind::nop ? std::nullopt : stack_read(code.first(insn->length));
     const unwind::Row* row = read ? table.find(at) : nullptr;
     const auto end = row != nullptr ? end_of_frame(*row, *read) : std::nullopt;
-    if (end && read->displacement >= *end) return "its code reads its caller's stack";
+    if (end && looks_up(*read, *end, arguments)) return "its code reads its caller's stack";
     found.goes_elsewhere |= goes_elsewhere(insn->kind);
     const bool goes_on = insn->target && insn->kind != arch::Insn::Kind::call;
     const ElfAddr target{goes_on ? insn->target->value : piece.value};
@@ -175,13 +181,13 @@ std::string why_returns_itself(std::string_view name) {
 
 // A function's own code may go on elsewhere: in a part that is seldom run, or in a function that it jumps to,
 // which finds the same return address. What is reached through a slot is not looked at.
-FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function) {
+FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, uint16_t arguments) {
   std::vector<ElfAddr> pieces = {function};
   FunctionCode found;
   found.goes_elsewhere = false;
   for (size_t next = 0; next < pieces.size() && found.why_looks_up.empty(); ++next)
     found.why_looks_up = next == kMostPieces ? "its code goes on in too many places"
-                                             : why_piece_looks_up(table, pieces[next], pieces, found);
+                                             : why_piece_looks_up(table, pieces[next], arguments, pieces, found);
   found.goes_elsewhere |= !found.why_looks_up.empty();
   return found;
 }
@@ -194,9 +200,9 @@ std::optional<mech::BorrowedFrame> find_lender(const plan::Objects& objects,
   std::ranges::stable_sort(lenders, {},
                            [](const auto* object) { return !object->name().starts_with("libc."); });
   for (const elf::LoadedObject* lender : lenders) {
-    const auto fits = [&](uint32_t adds) { return mech::fits_borrowed(adds, plan); };
+    const auto fits = [&](uint32_t adds, bool pops) { return mech::fits_borrowed(adds, pops, plan); };
     const auto found = unwind::find_return_frame(lender->file, fits);
-    if (found) return mech::BorrowedFrame{lender->at(found->ret), found->adds};
+    if (found) return mech::BorrowedFrame{lender->at(found->ret), found->adds, found->pops};
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 // dlopen): link map, diff, plan, sites.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <set>
@@ -227,8 +228,9 @@ class Image {
     std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index
     std::optional<Recordings> recordings;
     std::vector<mech::CountedCalls> handed_on;
-    uint64_t unplaced = 0;                    // told so far
-    std::optional<mech::BorrowedFrame> lent;  // the last one
+    uint64_t unplaced = 0;  // told so far
+    std::array<std::optional<mech::BorrowedFrame>, 2>
+        lent;  // the last ones: without arguments in memory, with
   };
 
   void find_main_program();

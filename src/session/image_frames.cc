@@ -7,6 +7,7 @@
 #include "rtrace/event/call_stack.h"
 #include "rtrace/session/borrowed_frames.h"
 #include "rtrace/unwind/frame_table.h"
+#include "wrapper_rules.h"
 
 namespace rtrace::session {
 
@@ -37,7 +38,8 @@ void Image::examine_borrowers() {
       } else {
         auto& table = tables[code->file.get()];
         if (table == nullptr) table = std::make_unique<unwind::FrameTable>(code->file);
-        const FunctionCode said = look_at_code(*table, code->address);
+        const uint16_t arguments = bytes_passed(services_.registry.at(function.probe).known);
+        const FunctionCode said = look_at_code(*table, code->address, arguments);
         why = said.why_looks_up;
         function.goes_elsewhere = said.goes_elsewhere;
       }
@@ -59,9 +61,9 @@ void Image::borrow(mech::Trampolines::Function& function, const Waiting& for_who
 }
 
 std::optional<mech::BorrowedFrame> Image::lend_frame(const agent::FunctionPlan& plan) {
-  if (!wrapping_.lent || !mech::fits_borrowed(wrapping_.lent->adds, plan))
-    wrapping_.lent = find_lender(objects_, plan);
-  return wrapping_.lent;
+  std::optional<mech::BorrowedFrame>& lent = wrapping_.lent[plan.passed_bytes != 0 ? 1 : 0];
+  if (!lent || !mech::fits_borrowed(lent->adds, lent->pops, plan)) lent = find_lender(objects_, plan);
+  return lent;
 }
 
 }  // namespace rtrace::session

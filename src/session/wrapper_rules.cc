@@ -25,13 +25,6 @@ bool is_variadic(const proto::Prototype& prototype) {
   return !prototype.params.empty() && prototype.params.back().type->kind == Type::Kind::format;
 }
 
-// What the caller has put into memory for it.
-uint16_t bytes_passed(const std::shared_ptr<const proto::Prototype>& prototype) {
-  if (is_variadic(*prototype)) return kMostArguments;
-  const decode::CallDecoder layout(prototype, {});
-  return static_cast<uint16_t>((layout.at_entry().stack_bytes + 15) / 16 * 16);
-}
-
 // As decode knows failures: of a result that sets errno.
 agent::Failure failure_of(const Type& result) {
   if (result.kind != Type::Kind::error) return agent::Failure::none;
@@ -58,8 +51,8 @@ std::string why_not_borrowing(const plan::ProbePoint& point, const Probe& probe,
   if (std::string why = why_returns_itself(point.name); !why.empty()) return why;
   for (const std::string& alias : point.aliases)
     if (std::string why = why_returns_itself(alias); !why.empty()) return why;
-  if (bytes_passed(probe.known) != 0)
-    return "an exception may pass it, and some of its arguments may lie in memory";
+  if (bytes_passed(probe.known) > mech::kMostBorrowedArguments)
+    return "an exception may pass it, and too many of its arguments may lie in memory";
   return {};
 }
 
@@ -91,6 +84,12 @@ bool needs_borrowed_frame(const plan::ProbePoint& point, const elf::LoadedObject
   const bool leaf = is_c_library(is_stub(point) ? point.prototype_object : defined_in.name()) &&
                     (is_leaf_name(point.name) || std::ranges::any_of(point.aliases, is_leaf_name));
   return !leaf;
+}
+
+uint16_t bytes_passed(const std::shared_ptr<const proto::Prototype>& prototype) {
+  if (is_variadic(*prototype)) return kMostArguments;
+  const decode::CallDecoder layout(prototype, {});
+  return static_cast<uint16_t>((layout.at_entry().stack_bytes + 15) / 16 * 16);
 }
 
 std::string why_not_counted(const Probe& probe) {

@@ -25,6 +25,9 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
 // Why its calls cannot be counted where they are made; empty where they can.
 std::string why_not_counted(const Probe& probe);
 
+// What the caller of a function has put into memory for it.
+uint16_t bytes_passed(const std::shared_ptr<const proto::Prototype>& prototype);
+
 // Whether it may be unwound through, and so needs a borrowed frame: all but what is known to call nothing of
 // the program's and to be no cancellation point.
 bool needs_borrowed_frame(const plan::ProbePoint& point, const elf::LoadedObject& defined_in);

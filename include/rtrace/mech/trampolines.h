@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -66,7 +65,7 @@ class Trampolines {
     std::span<const std::byte> expected;  // of the file, `room` bytes or fewer
     agent::FunctionPlan plan;
     std::vector<agent::ShapeEntry> shapes = {};  // of the plan's captures
-    // Where it may be unwound through. All its arguments lie in registers.
+    // Where it may be unwound through.
     std::optional<BorrowedFrame> borrowed = std::nullopt;
   };
   struct Wrapped {
@@ -117,6 +116,7 @@ class Trampolines {
   bool has_open_calls() const;
   std::variant<Made, Declined, Busy> make_code(const Function& function, std::span<const std::byte> own,
                                                uint32_t index);
+  void note_lent(const BorrowedFrame& frame);
   bool write_plan(const Function& function, agent::FunctionPlan plan, uint32_t index);
   Answer write_jump(const Function& function, const Made& made, uint32_t index);
 
@@ -127,7 +127,7 @@ class Trampolines {
   bool begun_ = false;
   uint32_t next_ = 0;
   std::map<VirtAddr, Entry> entries_;  // by where the jump stands
-  std::set<VirtAddr> lent_;            // code that functions with borrowed frames return through
+  std::vector<BorrowedFrame> lent_;    // code that functions with borrowed frames return through
 };
 
 }  // namespace rtrace::mech

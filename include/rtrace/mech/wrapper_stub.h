@@ -18,6 +18,17 @@
 // Unwinders look up a frame by the instruction before its return address, the `add`. What describes the
 // code there says: n + 8 bytes from here lies the caller's frame, and all registers are the caller's. So they
 // are, rbp included. The `add` never runs. No shadow stack would let the function return there.
+//
+// A function with arguments in memory looks for them at S + 8. It returns to `pop %rbx; pop %rbp; pop %r12;
+// pop %r13; pop %r14; pop %r15; ret`, behind an `add $n, %rsp` again, of which the frame's description says
+// that the caller's registers are saved in it:
+//
+//   R        the caller's return address
+//            48 bytes: the registers, as the caller has them
+//            n - 56 bytes: what the wrapper keeps
+//   S + 56   where the wrapper goes on, with the registers from above
+//            48 bytes: the arguments
+//   S        the address of the first `pop`. S = R - n - 56
 #pragma once
 
 #include <cstddef>
@@ -52,21 +63,24 @@ struct WrapperStub {
 
 // No stub is longer; positions in a chunk are multiples of CodeArena::kAlignment.
 inline constexpr size_t kMaxWrapperStub = 480;
+inline constexpr size_t kMaxFarStub = 720;  // of one that has borrowed a frame that pops
 
 struct BorrowedFrame {
-  VirtAddr ret;       // of an `add $adds, %rsp; ret`
+  VirtAddr ret;       // what follows on an `add $adds, %rsp`
   uint32_t adds = 0;  // fits_borrowed()
+  bool pops = false;  // six registers, before it returns
   bool operator==(const BorrowedFrame&) const = default;
 };
+inline constexpr uint16_t kMostBorrowedArguments = 48;  // bytes in memory
 // Whether a frame of that size has the right alignment, and room for what such a wrapper keeps.
-bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan);
+bool fits_borrowed(uint64_t adds, bool pops, const agent::FunctionPlan& plan);
 
 struct WrapperAddresses {
   VirtAddr stub;          // where it will run
   VirtAddr original;      // what it calls: the displaced instructions, within rel32's reach of the stub
   VirtAddr enter, leave;  // of the blob, anywhere
   VirtAddr quick_enter, quick_leave;
-  // For a function all of whose arguments lie in registers.
+  // For a function with no more than kMostBorrowedArguments.
   std::optional<BorrowedFrame> borrowed = std::nullopt;
 };
 

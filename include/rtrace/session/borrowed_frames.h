@@ -28,7 +28,8 @@ struct FunctionCode {
   // begin while one is open.
   bool goes_elsewhere = true;
 };
-FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function);
+// So many bytes of its arguments lie in memory.
+FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, uint16_t arguments = 0);
 
 // A frame for that plan, of code that stays mapped as long as the process: the C library's, else the dynamic
 // linker's or the program's own.

@@ -16,7 +16,7 @@
 asm(R"(
   .text
 # What a library might lend: rb_words_ret and rb_whole_ret are the return addresses.
-  .globl rb_words_ret, rb_whole_ret
+  .globl rb_words_ret, rb_whole_ret, rb_pops_ret
   .type rb_lent_words, @function
 rb_lent_words:
   .cfi_startproc
@@ -36,6 +36,43 @@ rb_lent_whole:
   nop
   add $0x128, %rsp
 rb_whole_ret:
+  .cfi_def_cfa_offset 8
+  ret
+  .cfi_endproc
+
+  .type rb_lent_pops, @function
+rb_lent_pops:
+  .cfi_startproc
+  push %r15
+  .cfi_def_cfa_offset 16
+  .cfi_offset r15, -16
+  push %r14
+  .cfi_def_cfa_offset 24
+  .cfi_offset r14, -24
+  push %r13
+  .cfi_def_cfa_offset 32
+  .cfi_offset r13, -32
+  push %r12
+  .cfi_def_cfa_offset 40
+  .cfi_offset r12, -40
+  push %rbp
+  .cfi_def_cfa_offset 48
+  .cfi_offset rbp, -48
+  push %rbx
+  .cfi_def_cfa_offset 56
+  .cfi_offset rbx, -56
+  sub $0x148, %rsp
+  .cfi_def_cfa_offset 0x180
+  nop
+  add $0x148, %rsp
+rb_pops_ret:
+  .cfi_def_cfa_offset 56
+  pop %rbx
+  pop %rbp
+  pop %r12
+  pop %r13
+  pop %r14
+  pop %r15
   .cfi_def_cfa_offset 8
   ret
   .cfi_endproc
@@ -60,6 +97,90 @@ WRAPPED rb_through
   .cfi_def_cfa_offset 8
   ret
   .cfi_endproc
+
+# rb_sums(1, 2, ..., 12): each times its place, all of them.
+WRAPPED rb_sums
+  mov %rdi, %rax
+  lea (%rax,%rsi,2), %rax
+  lea (%rdx,%rdx,2), %rdx
+  add %rdx, %rax
+  lea (%rax,%rcx,4), %rax
+  imul $5, %r8, %r8
+  add %r8, %rax
+  imul $6, %r9, %r9
+  add %r9, %rax
+  .irp place, 7, 8, 9, 10, 11, 12
+  imul $\place, 8*(\place - 6)(%rsp), %rdx
+  add %rdx, %rax
+  .endr
+  ret
+  .cfi_endproc
+
+# rb_kept(): how many of rbx rbp r12 to r15 are as they were behind a call of rb_sums, whose result comes back
+# at its address.
+  .globl rb_kept
+rb_kept:
+  push %rbx
+  push %rbp
+  push %r12
+  push %r13
+  push %r14
+  push %r15
+  push %rdi
+  mov $101, %ebx
+  mov $102, %ebp
+  mov $103, %r12d
+  mov $104, %r13d
+  mov $105, %r14d
+  mov $106, %r15d
+  mov $1, %edi
+  mov $2, %esi
+  mov $3, %edx
+  mov $4, %ecx
+  mov $5, %r8d
+  mov $6, %r9d
+  push $12
+  push $11
+  push $10
+  push $9
+  push $8
+  push $7
+  call rb_sums
+  add $48, %rsp
+  pop %rdi
+  mov %rax, (%rdi)
+  xor %eax, %eax
+  cmp $101, %rbx
+  jne 1f
+  inc %eax
+1:
+  cmp $102, %rbp
+  jne 1f
+  inc %eax
+1:
+  cmp $103, %r12
+  jne 1f
+  inc %eax
+1:
+  cmp $104, %r13
+  jne 1f
+  inc %eax
+1:
+  cmp $105, %r14
+  jne 1f
+  inc %eax
+1:
+  cmp $106, %r15
+  jne 1f
+  inc %eax
+1:
+  pop %r15
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbp
+  pop %rbx
+  ret
 
 WRAPPED rb_sets_all
   mov $1, %eax
@@ -108,7 +229,9 @@ rb_found_rbp:
 )");
 
 extern "C" {
-extern const char rb_words_ret[], rb_whole_ret[];
+extern const char rb_words_ret[], rb_whole_ret[], rb_pops_ret[];
+long rb_sums();
+long rb_kept(long* sum);
 long rb_through(long (*function)(void*), void* argument);
 void rb_sets_all();
 uint64_t rb_tells_rbp();
@@ -120,7 +243,7 @@ uint64_t rb_found_rbp();
 namespace rtrace::mech {
 namespace {
 
-enum class Lent : uint8_t { nothing, words, whole };
+enum class Lent : uint8_t { nothing, words, whole, pops, pops_and_whole };
 
 InProcessRecorder::Function behind(auto* function, Lent lent) {
   InProcessRecorder::Function wrapped{reinterpret_cast<const void*>(function)};
@@ -129,11 +252,17 @@ InProcessRecorder::Function behind(auto* function, Lent lent) {
     wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_whole_ret)}, 0x128};
     wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
   }
+  if (lent == Lent::pops || lent == Lent::pops_and_whole) {
+    wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_pops_ret)}, 0x148, true};
+    wrapped.plan.passed_bytes = kMostBorrowedArguments;
+    if (lent == Lent::pops_and_whole) wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
+  }
   return wrapped;
 }
 
 const char* name_of(Lent lent) {
-  return lent == Lent::nothing ? "its own frame" : lent == Lent::words ? "two words" : "a whole frame";
+  const char* const names[] = {"nothing", "words", "whole", "pops", "pops_and_whole"};
+  return names[static_cast<size_t>(lent)];
 }
 
 struct Destroyed {
@@ -273,7 +402,7 @@ TEST_P(BorrowedFrames, AreOneMoreFrameOfABacktrace) {
   recorder.unpatch();
   auto* end = wrapped.frames + wrapped.count;
   auto* lender = std::find_if(
-      wrapped.frames, end, [](const void* frame) { return frame == rb_words_ret || frame == rb_whole_ret; });
+      wrapped.frames, end, [](const void* frame) { return frame == rb_words_ret || frame == rb_whole_ret || frame == rb_pops_ret; });
   ASSERT_NE(lender, end);
   std::copy(lender + 1, end, lender);
   ASSERT_EQ(wrapped.count - 1, plain.count);
@@ -300,21 +429,24 @@ TEST_P(BorrowedFrames, AreLeftByALongjmp) {
 
 std::string name_of_case(const testing::TestParamInfo<BorrowedFrames::ParamType>& info) {
   const char* const modes[] = {"off", "record", "count"};
-  return std::string(modes[static_cast<int>(info.param.first)]) +
-         (info.param.second == Lent::words ? "_words" : "_whole");
+  return std::string(modes[static_cast<int>(info.param.first)]) + "_" + name_of(info.param.second);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, BorrowedFrames,
                          testing::Values(std::pair(agent::Mode::off, Lent::words),
                                          std::pair(agent::Mode::record, Lent::words),
                                          std::pair(agent::Mode::record, Lent::whole),
+                                         std::pair(agent::Mode::off, Lent::pops),
+                                         std::pair(agent::Mode::record, Lent::pops),
+                                         std::pair(agent::Mode::record, Lent::pops_and_whole),
+                                         std::pair(agent::Mode::count, Lent::pops),
                                          std::pair(agent::Mode::count, Lent::words)),
                          name_of_case);
 
 // Callers that know a function rely on the registers that it does not touch.
 TEST(Wrapper, LeavesAllRegistersAsTheFunctionDoes) {
   for (const auto mode : {agent::Mode::off, agent::Mode::record, agent::Mode::count}) {
-    for (const Lent lent : {Lent::nothing, Lent::words, Lent::whole}) {
+    for (const Lent lent : {Lent::nothing, Lent::words, Lent::whole, Lent::pops, Lent::pops_and_whole}) {
       InProcessRecorder recorder({mode, agent::OnFull::drop, uint64_t{1} << 16}, {behind(rb_sets_all, lent)});
       recorder.patch();
       uint64_t left[9] = {};
@@ -325,8 +457,22 @@ TEST(Wrapper, LeavesAllRegistersAsTheFunctionDoes) {
   }
 }
 
+TEST(Wrapper, HandsArgumentsInMemoryOnThroughABorrowedFrame) {
+  for (const auto mode : {agent::Mode::off, agent::Mode::record, agent::Mode::count}) {
+    for (const Lent lent : {Lent::pops, Lent::pops_and_whole}) {
+      InProcessRecorder recorder({mode, agent::OnFull::drop, uint64_t{1} << 16}, {behind(rb_sums, lent)});
+      recorder.patch();
+      long sum = 0;
+      const long kept = rb_kept(&sum);
+      recorder.unpatch();
+      EXPECT_EQ(sum, 650) << name_of(lent);
+      EXPECT_EQ(kept, 6) << name_of(lent);
+    }
+  }
+}
+
 TEST(Wrapper, BehindABorrowedFrameShowsTheCallersRbpAndAnAlignedStack) {
-  for (const Lent lent : {Lent::words, Lent::whole}) {
+  for (const Lent lent : {Lent::words, Lent::whole, Lent::pops, Lent::pops_and_whole}) {
     InProcessRecorder recorder({agent::Mode::count, agent::OnFull::drop, uint64_t{1} << 16},
                                {behind(rb_tells_rbp, lent), behind(rb_tells_rsp, lent)});
     recorder.patch();

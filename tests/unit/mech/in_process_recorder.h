@@ -40,6 +40,7 @@ inline agent::FunctionPlan plain_plan() {
 
 class InProcessRecorder {
  public:
+  static constexpr uint64_t kStubRoom = 768;
   struct Function {
     const void* entry;  // begins with five bytes of nop
     agent::FunctionPlan plan = plain_plan();
@@ -80,7 +81,7 @@ class InProcessRecorder {
   agent::Control& control() { return control_; }
   Range code() const { return {{code_.begin}, {code_.begin + code_.size}}; }
   const WrapperStub& stub(size_t function) const { return stubs_[function]; }
-  VirtAddr stub_address(size_t function) const { return {code_.begin + agent::kBlobRoom + function * 512}; }
+  VirtAddr stub_address(size_t function) const { return {code_.begin + agent::kBlobRoom + function * kStubRoom}; }
   const agent::Blob& blob() const { return *reinterpret_cast<const agent::Blob*>(code_.begin); }
 
   void patch() {

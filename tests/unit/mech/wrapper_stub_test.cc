@@ -230,16 +230,24 @@ TEST(WrapperStub, SaysWhereItGoesOnBehindABorrowedFrame) {
 
 TEST(WrapperStub, BorrowsWhatItFitsInto) {
   agent::FunctionPlan plan = plain_plan();
-  std::vector<uint64_t> words, whole;
+  std::vector<uint64_t> words, whole, with_arguments;
   for (uint64_t adds = 0; adds < 0x150; ++adds)
-    if (fits_borrowed(adds, plan)) words.push_back(adds);
+    if (fits_borrowed(adds, false, plan)) words.push_back(adds);
   plan.flags = agent::FunctionPlan::kCapturesAtReturn;
   for (uint64_t adds = 0; adds < 0x150; ++adds)
-    if (fits_borrowed(adds, plan)) whole.push_back(adds);
+    if (fits_borrowed(adds, false, plan)) whole.push_back(adds);
   // 0x88 would take the place that rax is kept at until last.
   EXPECT_THAT(words, ElementsAre(0x38, 0x48, 0x58, 0x68, 0x78, 0x98, 0xa8, 0xb8, 0xc8, 0xd8, 0xe8, 0xf8,
                                  0x108, 0x118, 0x128, 0x138, 0x148));
   EXPECT_THAT(whole, ElementsAre(0x128, 0x138, 0x148));
+  EXPECT_FALSE(fits_borrowed(0x148, true, plan));
+  plan.passed_bytes = kMostBorrowedArguments;
+  for (uint64_t adds = 0; adds < 0x170; ++adds)
+    if (fits_borrowed(adds, true, plan)) with_arguments.push_back(adds);
+  EXPECT_THAT(with_arguments, ElementsAre(0x148, 0x158, 0x168));
+  EXPECT_FALSE(fits_borrowed(0x148, false, plan));
+  plan.passed_bytes = kMostBorrowedArguments + 16;
+  EXPECT_FALSE(fits_borrowed(0x148, true, plan));
 }
 
 TEST(WrapperStub, HasNoSideThatIsOutOfReach) {
@@ -296,6 +304,8 @@ TEST(WrapperStub, HasABoundedLength) {
   EXPECT_LE(wrapper_stub(plan, 7, kAt)->code.size(), kMaxWrapperStub);
   plan.passed_bytes = 0;
   EXPECT_LE(borrowing(plan, kWhole).code.size(), kMaxWrapperStub);
+  plan.passed_bytes = kMostBorrowedArguments;
+  EXPECT_LE(borrowing(plan, {{0x7f0000300030}, 0x148, true}).code.size(), kMaxFarStub);
 }
 
 }  // namespace

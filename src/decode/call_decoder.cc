@@ -167,12 +167,21 @@ bool CallDecoder::all_at_entry() const {
 bool CallDecoder::needs_vector_registers() const {
   return impl_->layout && impl_->layout->vectors;
 }
-bool CallDecoder::needs_wide_registers() const {
-  if (!impl_->layout) return false;
-  const Layout& layout = *impl_->layout;
-  return layout.result_location.is_wide() ||
-         std::ranges::any_of(layout.parameters,
+bool CallDecoder::has_wide_arguments() const {
+  return impl_->layout &&
+         std::ranges::any_of(impl_->layout->parameters,
                              [](const Layout::Parameter& parameter) { return parameter.location.is_wide(); });
+}
+bool CallDecoder::has_structs_in_memory() const {
+  const auto lies_there = [](const Layout::Parameter& parameter) {
+    return parameter.location.where == Location::Where::stack &&
+           (parameter.type->kind == Type::Kind::structure || parameter.type->kind == Type::Kind::array ||
+            parameter.type->kind == Type::Kind::container);
+  };
+  return impl_->layout && std::ranges::any_of(impl_->layout->parameters, lies_there);
+}
+bool CallDecoder::has_wide_result() const {
+  return impl_->layout && impl_->layout->result_location.is_wide();
 }
 unsigned CallDecoder::integer_registers() const {
   constexpr auto kAll = static_cast<unsigned>(arch::kIntegerArguments);

@@ -43,8 +43,10 @@ bool refers_to_arguments(const Type& type) {
 
 class Planner {
  public:
-  Planner(const Layout& layout, const Limits& limits, Shapes* shapes)
-      : layout_(layout), limits_(limits), shapes_(shapes) {}
+  enum class Side : uint8_t { entry, exit };
+
+  Planner(const Layout& layout, const Limits& limits, Shapes* shapes, Side side)
+      : layout_(layout), limits_(limits), shapes_(shapes), side_(side) {}
 
   void argument(const Layout::Parameter& parameter) {
     const Location& at = parameter.location;
@@ -107,7 +109,7 @@ class Planner {
   void by_value(const Capture& from, const Location& at, const Type& type) {
     if (shapes_ == nullptr) return open();
     const Shapes::Pointers found = shapes_->pointers_in(type);
-    if (found.open) return open();
+    if (found.open || (type.kind == Type::Kind::choice && !is_known(type.length))) return open();
     plan_.deep = std::max(plan_.deep, CapturePlan::kShapes);
     for (const agent::Pointer& pointer : found.list) {
       const auto source = source_at(at, pointer.offset, from);
@@ -170,7 +172,7 @@ class Planner {
   void text(Capture capture, const Type& type) {
     Length length = type.length;
     if (length.kind == Length::Kind::argument) {
-      if (counter(length.value) == nullptr) open();
+      if (!is_known(length)) open();
       // It ends at its NUL in any case, and only there where the argument is negative.
       length = {};
     }
@@ -205,9 +207,11 @@ class Planner {
     uint64_t bytes = 0;
     if (__builtin_mul_overflow(size, most, &bytes)) bytes = std::numeric_limits<uint32_t>::max();
     capture.bound = bounded(bytes);
-    if (length.kind == Length::Kind::member || length.factor != 0 ||
-        size > std::numeric_limits<uint16_t>::max())
+    if (length.kind == Length::Kind::member || size > std::numeric_limits<uint16_t>::max() ||
+        !is_known(length))
       open();
+    else if (length.factor != 0)
+      capture.length = Capture::Length::fixed;
     else if (length.kind == Length::Kind::argument)
       counted(capture, length.value, size);
     else if (length.kind == Length::Kind::result)
@@ -215,8 +219,20 @@ class Planner {
     if (capture.bound > 0) add(capture);
   }
 
-  // Where the argument lies that counts; a count behind a pointer, or on the stack, is found by the decoder
-  // only.
+  // Whether the decoder will find the argument's value: in a register, on the stack, or behind a pointer that
+  // is copied on this side of the call.
+  bool is_known(uint64_t number) const {
+    if (number < 1 || number > layout_.parameters.size()) return false;
+    const Layout::Parameter& parameter = layout_.parameters[number - 1];
+    if (parameter.type->kind != Type::Kind::pointer) return true;
+    return side_ == Side::entry ? parameter.at_entry : parameter.at_return;
+  }
+  bool is_known(const Length& length) const {
+    return (length.kind != Length::Kind::argument || is_known(length.value)) &&
+           (length.factor == 0 || is_known(length.factor));
+  }
+
+  // Where the argument lies that counts; all that may be shown is copied where that is not in a register.
   const Location* counter(uint64_t number) const {
     if (number < 1 || number > layout_.parameters.size()) return nullptr;
     const Layout::Parameter& parameter = layout_.parameters[number - 1];
@@ -227,10 +243,7 @@ class Planner {
 
   void counted(Capture& capture, uint64_t number, uint64_t size) {
     const Location* location = counter(number);
-    if (location == nullptr) {
-      open();
-      return;
-    }
+    if (location == nullptr) return;
     capture.length = Capture::Length::argument;
     capture.length_index = location->pieces[0].index;
     capture.scale = static_cast<uint16_t>(size);
@@ -244,6 +257,7 @@ class Planner {
   const Layout& layout_;
   const Limits& limits_;
   Shapes* shapes_;
+  Side side_;
   CapturePlan plan_;
 };
 
@@ -285,7 +299,7 @@ bool Layout::has_key(std::string_view key) const {
 }
 
 CapturePlan plan_at_entry(const Layout& layout, const Limits& limits, Shapes* shapes) {
-  Planner planner(layout, limits, shapes);
+  Planner planner(layout, limits, shapes, Planner::Side::entry);
   for (const Layout::Parameter& parameter : layout.parameters)
     if (parameter.at_entry) planner.argument(parameter);
   uint32_t stack = layout.behind.stack_bytes();
@@ -294,7 +308,7 @@ CapturePlan plan_at_entry(const Layout& layout, const Limits& limits, Shapes* sh
 }
 
 CapturePlan plan_at_return(const Layout& layout, const Limits& limits, Shapes* shapes) {
-  Planner planner(layout, limits, shapes);
+  Planner planner(layout, limits, shapes, Planner::Side::exit);
   for (const Layout::Parameter& parameter : layout.parameters)
     if (parameter.at_return) planner.argument(parameter);
   planner.result();

@@ -166,8 +166,7 @@ void Shapes::collect(const Type& type, uint64_t offset, Lens outer, Pointers& fo
       return collect_array(type, offset, lens, found);
     case Type::Kind::choice:
       found.open |= !is_bounded(type.length);
-      for (const proto::Member& member : type.members) collect(*member.type, offset, lens, found);
-      return collect(*type.inner, offset, lens, found);
+      return collect_choice(type, offset, lens, found);
     case Type::Kind::named:
     case Type::Kind::error: {
       const TypeRef target = type.kind == Type::Kind::error ? type.inner : type.target.lock();
@@ -183,9 +182,18 @@ void Shapes::collect(const Type& type, uint64_t offset, Lens outer, Pointers& fo
   }
 }
 
+// Which of a choice it is need not be known: they are all followed.
+void Shapes::collect_choice(const Type& type, uint64_t offset, Lens lens, Pointers& found) {
+  for (const proto::Member& member : type.members) collect(*member.type, offset, lens, found);
+  collect(*type.inner, offset, lens, found);
+}
+
 Shapes::Pointers Shapes::pointers_in(const Type& type, Lens outer) {
   Pointers found;
-  collect(type, 0, outer, found);
+  if (type.kind == Type::Kind::choice)
+    collect_choice(type, 0, nearer(type, outer), found);
+  else
+    collect(type, 0, outer, found);
   return found;
 }
 
@@ -204,7 +212,8 @@ uint16_t Shapes::number_of(const TypeRef& type, bool zero_ends, Lens outer) {
 void Shapes::complete() {
   for (; completed_ < drafts_.size(); ++completed_) {
     const Draft draft = drafts_[completed_];
-    Pointers found = pointers_in(*draft.type, draft.lens);
+    Pointers found;
+    collect(*draft.type, 0, draft.lens, found);
     drafts_[completed_].pointers = std::move(found);
   }
   uint16_t place = 1;

@@ -20,7 +20,8 @@ class Shapes {
  public:
   explicit Shapes(const Limits& limits) : limits_(limits) {}
 
-  // The pointers in one value. `open`: it reaches where no shape can name it.
+  // The pointers in one value. `open`: it reaches where no shape can name it. Whose value chooses among a
+  // choice's types must be known where the value is shown.
   struct Pointers {
     std::vector<agent::Pointer> list;
     bool open = false;
@@ -49,6 +50,7 @@ class Shapes {
   void collect_pointer(const proto::Type& type, uint64_t offset, proto::Lens lens, Pointers& found);
   void collect_bytes(const proto::Type& type, uint64_t offset, const agent::Capture& bytes,
                      Pointers& found) const;
+  void collect_choice(const proto::Type& type, uint64_t offset, proto::Lens lens, Pointers& found);
   void collect_array(const proto::Type& type, uint64_t offset, proto::Lens lens, Pointers& found);
   void collect_container(const proto::Type& type, uint64_t offset, proto::Lens lens, Pointers& found);
   void add(Pointers& found, uint64_t offset, const agent::Capture& capture) const;

@@ -135,14 +135,22 @@ bool goes_elsewhere(arch::Insn::Kind kind) {
   return kind == call || kind == call_indirect || kind == jump_indirect || kind == syscall;
 }
 
-// The return address, or behind the arguments in memory. `end` is where the former lies.
-bool looks_up(const arch::StackOperand& read, int64_t end, uint16_t arguments) {
+bool takes_address(std::span<const std::byte> insn) {
+  constexpr std::byte kLea{0x8d}, kRex{0x40}, kRexMask{0xf0};
+  return insn[(insn[0] & kRexMask) == kRex ? 1 : 0] == kLea;
+}
+
+// The return address, or what is not of the arguments in memory. `end` is where the former lies.
+bool looks_up(std::span<const std::byte> insn, const arch::StackOperand& read, int64_t end,
+              const ArgumentArea& arguments) {
+  if (read.displacement < end) return false;
   const int64_t first = end + static_cast<int64_t>(sizeof(uint64_t));
-  return read.displacement >= end && (read.displacement < first || read.displacement >= first + arguments);
+  const bool inside = read.displacement >= first && read.displacement < first + arguments.bytes;
+  return !inside || (!arguments.addressed && takes_address(insn));
 }
 
 // Adds where the piece of code leads to besides itself.
-std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, uint16_t arguments,
+std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, const ArgumentArea& arguments,
                                std::vector<ElfAddr>& pieces, FunctionCode& found) {
   const ElfRange* range = described_code(table.file(), piece);
   if (range == nullptr) return "no call frame information tells what its code reads of the stack";
@@ -155,7 +163,8 @@ std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, uint16_
         insn->kind == arch::Insn::Kind::nop ? std::nullopt : stack_read(code.first(insn->length));
     const unwind::Row* row = read ? table.find(at) : nullptr;
     const auto end = row != nullptr ? end_of_frame(*row, *read) : std::nullopt;
-    if (end && looks_up(*read, *end, arguments)) return "its code reads its caller's stack";
+    if (end && looks_up(code.first(insn->length), *read, *end, arguments))
+      return "its code reads its caller's stack";
     found.goes_elsewhere |= goes_elsewhere(insn->kind);
     const bool goes_on = insn->target && insn->kind != arch::Insn::Kind::call;
     const ElfAddr target{goes_on ? insn->target->value : piece.value};
@@ -179,15 +188,31 @@ std::string why_returns_itself(std::string_view name) {
   return {};
 }
 
+bool is_variadic_by_form(std::string_view name) {
+  // clang-format off
+  constexpr std::string_view kNames[] = {
+      "curl_easy_getinfo", "curl_easy_setopt", "curl_multi_setopt", "curl_share_setopt", "fcntl", "fcntl64",
+      "fcntl64_nocancel", "ioctl", "mq_open", "mremap", "open", "open64", "open64_nocancel", "open_nocancel",
+      "openat", "openat64", "openat64_nocancel", "openat_nocancel", "prctl", "ptrace", "sem_open", "semctl",
+      "syscall", "ulimit",
+      // What goes on in one of those.
+      "getpt", "mq_open_2", "open64_2", "open_2", "openat64_2", "openat_2", "posix_openpt", "tcflow", "tcflush",
+      "tcsendbreak",
+  };
+  // clang-format on
+  return std::ranges::find(kNames, plain_name(name)) != std::end(kNames);
+}
+
 // A function's own code may go on elsewhere: in a part that is seldom run, or in a function that it jumps to,
 // which finds the same return address. What is reached through a slot is not looked at.
-FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, uint16_t arguments) {
+FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, ArgumentArea arguments) {
   std::vector<ElfAddr> pieces = {function};
   FunctionCode found;
   found.goes_elsewhere = false;
   for (size_t next = 0; next < pieces.size() && found.why_looks_up.empty(); ++next)
-    found.why_looks_up = next == kMostPieces ? "its code goes on in too many places"
-                                             : why_piece_looks_up(table, pieces[next], arguments, pieces, found);
+    found.why_looks_up = next == kMostPieces
+                             ? "its code goes on in too many places"
+                             : why_piece_looks_up(table, pieces[next], arguments, pieces, found);
   found.goes_elsewhere |= !found.why_looks_up.empty();
   return found;
 }

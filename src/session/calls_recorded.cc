@@ -4,6 +4,7 @@
 
 #include "calls.h"
 #include "rtrace/arch/placement.h"
+#include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
 namespace {
@@ -39,7 +40,10 @@ void CallTracer::recorded(Task& task, const WrappedFunction& function, const mec
   dead_.clear();
   returned_.clear();
   entered_.clear();
-  const auto vectors = hold_pieces(record);
+  auto vectors = hold_pieces(record);
+  const decode::CallDecoder& decoder = *services_.registry.at(function.probe).decoder;
+  if (live != nullptr && (decoder.has_wide_arguments() || decoder.has_wide_result()))
+    vectors = tracee::vector_registers(task.id.tid);
   memory_.set_live(live);
   above_.parts = record.above;
   if (record.kind == mech::Record::Kind::entered)

@@ -38,8 +38,9 @@ void Image::examine_borrowers() {
       } else {
         auto& table = tables[code->file.get()];
         if (table == nullptr) table = std::make_unique<unwind::FrameTable>(code->file);
-        const uint16_t arguments = bytes_passed(services_.registry.at(function.probe).known);
-        const FunctionCode said = look_at_code(*table, code->address, arguments);
+        const FunctionCode said =
+            look_at_code(*table, code->address,
+                         arguments_in_memory(function.point, services_.registry.at(function.probe)));
         why = said.why_looks_up;
         function.goes_elsewhere = said.goes_elsewhere;
       }

@@ -57,8 +57,7 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
   if (reason.empty()) reason = no_injection_.empty() ? no_wrapping_ : no_injection_;
   const elf::LoadedObject* defined_in = object_at(point.address);
   if (reason.empty() && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
-  if (reason.empty())
-    reason = services_.recording == agent::Mode::record ? why_not_recorded(probe) : why_not_counted(probe);
+  if (reason.empty() && services_.recording == agent::Mode::count) reason = why_not_counted(probe);
   if (!reason.empty()) return stays_breakpoint(point, probe, reason);
   wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt,
                                defined_in != nullptr && needs_borrowed_frame(point, *defined_in)});
@@ -266,7 +265,7 @@ mech::Trampolines::Answer Image::wrap_one(const Waiting& function,
   const auto errno_at = errno_of(function);
   if (sets_errno(probe) && !errno_at && services_.recording == agent::Mode::record)
     return mech::Declined{"where its errno lies cannot be told"};
-  auto wanted = wrapped_function(address, probe, services_.options, errno_at);
+  auto wanted = wrapped_function(function.point, probe, services_.options, errno_at);
   wanted.room = function.entry->room;
   wanted.size = function.entry->size;
   if (const elf::LoadedObject* in = object_at(address))

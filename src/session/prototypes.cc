@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "accounts.h"
+#include "variant_name.h"
 
 namespace rtrace::session {
 namespace {
@@ -74,6 +75,17 @@ Prototypes::Found Prototypes::of_alias(const plan::ProbePoint& point) {
   Found found;
   for (size_t i = 0; found == nullptr && i < point.aliases.size(); ++i)
     found = catalogue_.find_specific(point.aliases[i], point.prototype_object, diagnostics);
+  report(diagnostics);
+  return found;
+}
+
+// Of the function that it implements for some processors.
+Prototypes::Found Prototypes::of_implemented(const plan::ProbePoint& point) {
+  if (!is_c_library(point.prototype_object)) return nullptr;
+  proto::Diagnostics diagnostics;
+  Found found;
+  for (const std::string& name : implemented_by(point.name))
+    if (found == nullptr) found = catalogue_.find_specific(name, point.prototype_object, diagnostics);
   report(diagnostics);
   return found;
 }
@@ -160,6 +172,7 @@ Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Parti
   Found found;
   if (shown && callee.address) found = ask(callee.file, at_callee);
   if (!found) found = of_alias(point);
+  if (!found) found = of_implemented(point);
   if (!found && shown) found = ask(caller, [&](auto& debug) { return debug.declaration_of(point.name); });
   if (!found) found = from_fallback(point);
   if (!found && placed && callee.address) found = ask(callee.file, at_callee);

@@ -53,6 +53,7 @@ class Prototypes {
                 ObjectCache::Servers servers);
   Found in_files(const plan::ProbePoint& point);
   Found of_alias(const plan::ProbePoint& point);
+  Found of_implemented(const plan::ProbePoint& point);
   Found from_fallback(const plan::ProbePoint& point);
   static Callee callee_of(const plan::ProbePoint& point, const plan::Objects& objects);
   void report(const proto::Diagnostics& diagnostics);

@@ -6,6 +6,7 @@
 #include "rtrace/agent/recorder.h"
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/session/borrowed_frames.h"
+#include "variant_name.h"
 
 namespace rtrace::session {
 namespace {
@@ -15,10 +16,8 @@ using proto::Type;
 // As many bytes as an argument list may have in memory, where nobody knows better.
 constexpr uint16_t kMostArguments = 256;
 
-bool is_c_library(std::string_view name) {
-  for (const char* known : {"libc.so.", "libm.so.", "libmvec.so.", "libc.musl-"})
-    if (name.starts_with(known)) return true;
-  return name == "libc.so";
+bool is_leaf(const std::string& name) {
+  return is_leaf_name(name) || std::ranges::any_of(implemented_by(name), is_leaf_name);
 }
 
 bool is_variadic(const proto::Prototype& prototype) {
@@ -43,6 +42,11 @@ bool is_stub(const plan::ProbePoint& point) {
   return point.kind == plan::ProbeKind::plt && !point.only_from_caller;
 }
 
+// What the wrapper hands on.
+uint16_t bytes_passed(const ArgumentArea& arguments) {
+  return static_cast<uint16_t>((arguments.bytes + 15) / 16 * 16);
+}
+
 std::string why_not_borrowing(const plan::ProbePoint& point, const Probe& probe,
                               const elf::LoadedObject& defined_in) {
   const std::string definer = is_stub(point) ? point.prototype_object : defined_in.name();
@@ -51,7 +55,7 @@ std::string why_not_borrowing(const plan::ProbePoint& point, const Probe& probe,
   if (std::string why = why_returns_itself(point.name); !why.empty()) return why;
   for (const std::string& alias : point.aliases)
     if (std::string why = why_returns_itself(alias); !why.empty()) return why;
-  if (bytes_passed(probe.known) > mech::kMostBorrowedArguments)
+  if (bytes_passed(arguments_in_memory(point, probe)) > mech::kMostBorrowedArguments)
     return "an exception may pass it, and too many of its arguments may lie in memory";
   return {};
 }
@@ -76,41 +80,41 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
   if (point.clone || probe.known == nullptr)
     return "no prototype is known, and so not how many of its arguments lie in memory";
   if (needs_borrowed_frame(point, defined_in)) return why_not_borrowing(point, probe, defined_in);
-  if (bytes_passed(probe.known) > kMostArguments) return "too many of its arguments lie in memory";
+  if (bytes_passed(arguments_in_memory(point, probe)) > kMostArguments)
+    return "too many of its arguments lie in memory";
   return {};
 }
 
 bool needs_borrowed_frame(const plan::ProbePoint& point, const elf::LoadedObject& defined_in) {
   const bool leaf = is_c_library(is_stub(point) ? point.prototype_object : defined_in.name()) &&
-                    (is_leaf_name(point.name) || std::ranges::any_of(point.aliases, is_leaf_name));
+                    (is_leaf(point.name) || std::ranges::any_of(point.aliases, is_leaf));
   return !leaf;
 }
 
-uint16_t bytes_passed(const std::shared_ptr<const proto::Prototype>& prototype) {
-  if (is_variadic(*prototype)) return kMostArguments;
-  const decode::CallDecoder layout(prototype, {});
-  return static_cast<uint16_t>((layout.at_entry().stack_bytes + 15) / 16 * 16);
+ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& probe) {
+  if (is_variadic(*probe.known)) return {kMostArguments, true};
+  const bool further =
+      is_variadic_by_form(point.name) || std::ranges::any_of(point.aliases, is_variadic_by_form);
+  const decode::CallDecoder decoder(probe.known, {});  // the probe's own knows none where none are shown
+  const auto known = decoder.at_entry().stack_bytes;
+  const uint16_t bytes = further ? std::max(known, mech::kMostBorrowedArguments) : known;
+  return {bytes, further || decoder.has_structs_in_memory()};
 }
 
 std::string why_not_counted(const Probe& probe) {
   return probe.only_from_caller ? "whose call it is must be asked at each (no stub serves)" : std::string();
 }
 
-std::string why_not_recorded(const Probe& probe) {
-  if (probe.decoder->needs_wide_registers()) return "some of its values are in x87 or ymm registers";
-  return {};
-}
-
 bool sets_errno(const Probe& probe) {
   return probe.known->returns->kind == Type::Kind::error;
 }
 
-mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, const Options& options,
-                                             std::optional<int64_t> errno_offset) {
+mech::Trampolines::Function wrapped_function(const plan::ProbePoint& point, const Probe& probe,
+                                             const Options& options, std::optional<int64_t> errno_offset) {
   mech::Trampolines::Function function;
   agent::FunctionPlan& plan = function.plan;
-  function.entry = entry;
-  plan.passed_bytes = bytes_passed(probe.known);
+  function.entry = point.address;
+  plan.passed_bytes = bytes_passed(arguments_in_memory(point, probe));
   plan.failure = failure_of(*probe.known->returns);
   if (plan.failure != agent::Failure::none && errno_offset) plan.errno_offset = *errno_offset;
   plan.entry_words = agent::kEntryWords;
@@ -122,9 +126,10 @@ mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe,
   plan.at_entry = recorded.at_entry;
   plan.at_return = recorded.at_return;
   function.shapes = std::move(recorded.shapes);
-  // What a descriptor is must be asked while its thread stands.
-  if (options.descriptors && decoder.has_descriptors())
-    plan.at_entry.deep = plan.at_return.deep = agent::CapturePlan::kOpen;
+  // What a descriptor is must be asked while its thread stands, as the registers that no wrapper saves.
+  const bool descriptors = options.descriptors && decoder.has_descriptors();
+  if (descriptors || decoder.has_wide_arguments()) plan.at_entry.deep = agent::CapturePlan::kOpen;
+  if (descriptors || decoder.has_wide_result()) plan.at_return.deep = agent::CapturePlan::kOpen;
   plan.shown_bytes = plan.at_entry.stack_bytes;
   unsigned flags = 0;
   if (has_captures(plan.at_entry)) flags |= agent::FunctionPlan::kCapturesAtEntry;

@@ -9,6 +9,7 @@
 #include "probe_registry.h"
 #include "rtrace/elf/loaded_object.h"
 #include "rtrace/mech/trampolines.h"
+#include "rtrace/session/borrowed_frames.h"
 
 namespace rtrace::session {
 
@@ -25,21 +26,18 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
 // Why its calls cannot be counted where they are made; empty where they can.
 std::string why_not_counted(const Probe& probe);
 
-// What the caller of a function has put into memory for it.
-uint16_t bytes_passed(const std::shared_ptr<const proto::Prototype>& prototype);
+// What the caller of a function may have put into memory for it. Its prototype is known.
+ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& probe);
 
 // Whether it may be unwound through, and so needs a borrowed frame: all but what is known to call nothing of
 // the program's and to be no cancellation point.
 bool needs_borrowed_frame(const plan::ProbePoint& point, const elf::LoadedObject& defined_in);
 
-// Why its calls cannot be recorded as they are to be shown; empty where they can.
-std::string why_not_recorded(const Probe& probe);
-
 // Whether a failure of it does. Its prototype is known.
 bool sets_errno(const Probe& probe);
 
 // How its calls are counted or recorded. `errno_offset` from the thread pointer, where it is known.
-mech::Trampolines::Function wrapped_function(VirtAddr entry, const Probe& probe, const Options& options,
-                                             std::optional<int64_t> errno_offset);
+mech::Trampolines::Function wrapped_function(const plan::ProbePoint& point, const Probe& probe,
+                                             const Options& options, std::optional<int64_t> errno_offset);
 
 }  // namespace rtrace::session

@@ -57,8 +57,12 @@ class CallDecoder {
   // True where an argument or the result travels in xmm or x87 registers, or may (a format, a float in a
   // list): without them such values are unreadable.
   bool needs_vector_registers() const;
-  // True where some lie in what no more than xmm0-xmm7 holds: x87's registers, or the upper halves of ymm's.
-  bool needs_wide_registers() const;
+  // True where some of the arguments, or of the result, lie in what no more than xmm0-xmm7 holds: x87's
+  // registers, or the upper halves of ymm's.
+  bool has_wide_arguments() const;
+  // True where a function may take the address of one that lies in memory: of a struct.
+  bool has_structs_in_memory() const;
+  bool has_wide_result() const;
   // How many of rdi rsi rdx rcx r8 r9 hold arguments, a format's further ones not counted.
   unsigned integer_registers() const;
   // True where a part of the result is in rdx.

@@ -28,8 +28,16 @@ struct FunctionCode {
   // begin while one is open.
   bool goes_elsewhere = true;
 };
-// So many bytes of its arguments lie in memory.
-FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, uint16_t arguments = 0);
+// What a function may look at above its return address: its arguments in memory.
+struct ArgumentArea {
+  uint16_t bytes = 0;
+  bool addressed = false;  // it may take addresses in there: of a struct, or of further arguments
+};
+FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, ArgumentArea arguments = {});
+
+// Where a function that is declared with `...` takes no more arguments, all told, than lie in registers and
+// the first kMostBorrowedArguments: open, fcntl, ioctl.
+bool is_variadic_by_form(std::string_view name);
 
 // A frame for that plan, of code that stays mapped as long as the process: the C library's, else the dynamic
 // linker's or the program's own.

@@ -59,6 +59,24 @@ TEST(BorrowedFrames, AreNotForCodeThatReadsItsCallersStack) {
     EXPECT_EQ(why(name), "") << name;
 }
 
+// open() takes the address of what would be its fourth argument; execl() goes on from there.
+TEST(BorrowedFrames, AreForCodeThatReadsItsArgumentsInMemory) {
+  const auto file = c_library();
+  unwind::FrameTable table(file);
+  const auto why = [&](const char* name, ArgumentArea arguments) {
+    const auto found = file->find_exported(name);
+    return found ? look_at_code(table, found->address, arguments).why_looks_up : "not there";
+  };
+  EXPECT_EQ(why("open", {}), "its code reads its caller's stack");
+  EXPECT_EQ(why("open", {48, false}), "its code reads its caller's stack");
+  EXPECT_EQ(why("open", {48, true}), "");
+  EXPECT_EQ(why("syscall", {}), "its code reads its caller's stack");
+  EXPECT_EQ(why("syscall", {8, false}), "");
+  EXPECT_TRUE(is_variadic_by_form("open64"));
+  EXPECT_TRUE(is_variadic_by_form("__open_2"));
+  EXPECT_FALSE(is_variadic_by_form("execl"));
+}
+
 // So that a call of them is never open twice.
 TEST(BorrowedFrames, KnowWhoseCodeCallsNothing) {
   const auto file = c_library();
@@ -87,6 +105,10 @@ TEST(BorrowedFrames, AreLentByTheCLibrary) {
   EXPECT_TRUE(object.maps_executable(words->ret));
   EXPECT_LT(words->adds, sizeof(agent::WrapperFrame));
   EXPECT_GT(whole->adds, sizeof(agent::WrapperFrame));
+  plan.passed_bytes = 16;
+  const auto pops = find_lender({object}, plan);
+  ASSERT_TRUE(pops && pops->pops);
+  EXPECT_GT(pops->adds, sizeof(agent::WrapperFrame));
   object.link_namespace = 1;  // which may go
   EXPECT_EQ(find_lender({object}, plan), std::nullopt);
 }

@@ -135,13 +135,41 @@ class FollowedPointers : public testing::Test {
     }
   }
 
+  // By another argument's value, or two.
+  TypeRef counted() {
+    Length length{Length::Kind::argument, false, 1 + below(4)};
+    if (below(4) == 0) length.factor = 1 + below(3);
+    if (below(3) == 0) return proto::make_buffer(length);
+    if (below(2) == 0) return proto::make_pointer(proto::make_array(type(below(3)), length));
+    return proto::make_string(proto::make_character(below(4) == 0 ? 4 : 1), length);
+  }
+
+  proto::Direction direction() {
+    constexpr proto::Direction kAll[] = {proto::Direction::in, proto::Direction::out,
+                                         proto::Direction::inout};
+    return kAll[below(3)];
+  }
+
+  TypeRef parameter() {
+    switch (below(6)) {
+      case 0:
+        return counted();
+      case 1:
+        return proto::make_pointer(proto::make_integer(4, true));
+      case 2:
+        return proto::make_integer(8, true);
+      default:
+        return type(1 + below(4));
+    }
+  }
+
   std::shared_ptr<proto::Prototype> prototype() {
     auto made = std::make_shared<proto::Prototype>();
     made->returns = type(2);
     for (unsigned count = 1 + below(3); count > 0; --count)
-      made->params.push_back(
-          {"", type(1 + below(4)), below(2) != 0 ? proto::Direction::in : proto::Direction::out});
-    const auto first_out = std::ranges::find(made->params, proto::Direction::out, &proto::Param::direction);
+      made->params.push_back({"", parameter(), direction()});
+    const auto first_out = std::ranges::find_if(
+        made->params, [](const proto::Param& param) { return param.direction != proto::Direction::in; });
     made->first_at_return = static_cast<size_t>(first_out - made->params.begin());
     return made;
   }

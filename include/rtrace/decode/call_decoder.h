@@ -47,8 +47,8 @@ class CallDecoder {
   // at_return() that are registers or stack slots mean those at entry.
   const agent::CapturePlan& at_entry() const;
   const agent::CapturePlan& at_return() const;
-  // The same for a recorder inside the process, who follows pointers in memory by shapes: the first of them is
-  // number 1.
+  // The same for a recorder inside the process, who follows pointers in memory by shapes: the first of them
+  // is number 1.
   struct Recorded {
     agent::CapturePlan at_entry, at_return;
     std::vector<agent::ShapeEntry> shapes;

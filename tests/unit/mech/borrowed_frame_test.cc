@@ -401,8 +401,9 @@ TEST_P(BorrowedFrames, AreOneMoreFrameOfABacktrace) {
   Trace wrapped = trace_through();
   recorder.unpatch();
   auto* end = wrapped.frames + wrapped.count;
-  auto* lender = std::find_if(
-      wrapped.frames, end, [](const void* frame) { return frame == rb_words_ret || frame == rb_whole_ret || frame == rb_pops_ret; });
+  auto* lender = std::find_if(wrapped.frames, end, [](const void* frame) {
+    return frame == rb_words_ret || frame == rb_whole_ret || frame == rb_pops_ret;
+  });
   ASSERT_NE(lender, end);
   std::copy(lender + 1, end, lender);
   ASSERT_EQ(wrapped.count - 1, plain.count);
@@ -432,16 +433,14 @@ std::string name_of_case(const testing::TestParamInfo<BorrowedFrames::ParamType>
   return std::string(modes[static_cast<int>(info.param.first)]) + "_" + name_of(info.param.second);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, BorrowedFrames,
-                         testing::Values(std::pair(agent::Mode::off, Lent::words),
-                                         std::pair(agent::Mode::record, Lent::words),
-                                         std::pair(agent::Mode::record, Lent::whole),
-                                         std::pair(agent::Mode::off, Lent::pops),
-                                         std::pair(agent::Mode::record, Lent::pops),
-                                         std::pair(agent::Mode::record, Lent::pops_and_whole),
-                                         std::pair(agent::Mode::count, Lent::pops),
-                                         std::pair(agent::Mode::count, Lent::words)),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(
+    Modes, BorrowedFrames,
+    testing::Values(std::pair(agent::Mode::off, Lent::words), std::pair(agent::Mode::record, Lent::words),
+                    std::pair(agent::Mode::record, Lent::whole), std::pair(agent::Mode::off, Lent::pops),
+                    std::pair(agent::Mode::record, Lent::pops),
+                    std::pair(agent::Mode::record, Lent::pops_and_whole),
+                    std::pair(agent::Mode::count, Lent::pops), std::pair(agent::Mode::count, Lent::words)),
+    name_of_case);
 
 // Callers that know a function rely on the registers that it does not touch.
 TEST(Wrapper, LeavesAllRegistersAsTheFunctionDoes) {

@@ -81,7 +81,9 @@ class InProcessRecorder {
   agent::Control& control() { return control_; }
   Range code() const { return {{code_.begin}, {code_.begin + code_.size}}; }
   const WrapperStub& stub(size_t function) const { return stubs_[function]; }
-  VirtAddr stub_address(size_t function) const { return {code_.begin + agent::kBlobRoom + function * kStubRoom}; }
+  VirtAddr stub_address(size_t function) const {
+    return {code_.begin + agent::kBlobRoom + function * kStubRoom};
+  }
   const agent::Blob& blob() const { return *reinterpret_cast<const agent::Blob*>(code_.begin); }
 
   void patch() {

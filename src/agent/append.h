@@ -57,6 +57,8 @@ uint64_t append_pieces(const Control& control, const Job& job);
 // The thread stops; its ring is read, and that page (its number, or 0) known if it can be read. The thread's
 // id, or 0 where nobody has answered. Whose tracer has died may block SIGTRAP, and is not sent into the int3.
 uint64_t ask(const Control& control, uint64_t page = 0);
+// The same while that slot's thread records.
+void ask_within(const Control& control, Slot& slot, uint64_t page = 0);
 
 }  // namespace rtrace::agent
 

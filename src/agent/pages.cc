@@ -4,6 +4,7 @@
 
 #include "append.h"
 #include "system.h"
+#include "threads.h"
 
 namespace rtrace::agent {
 namespace {
@@ -21,13 +22,19 @@ bool is_known(const Control& control, uint64_t page) {
   return __atomic_load_n(&pages[known_page(page)], __ATOMIC_RELAXED) == page;
 }
 
+__attribute__((noinline, cold)) bool becomes_known(const Reader& reader, uint64_t page) {
+  // A reader that names it would be one word too long for registers.
+  if (Slot* slot = own_slot(reader.control))
+    ask_within(reader.control, *slot, page);
+  else
+    ask(reader.control, page);
+  return is_known(reader.control, page);
+}
+
 bool page_readable(const Reader& reader, uint64_t page) {
   if (page == reader.sp / kPage) return true;
   if (page == 0 || page >= kUserEnd / kPage) return false;
-  if (!is_known(reader.control, page)) {
-    ask(reader.control, page);
-    if (!is_known(reader.control, page)) return false;
-  }
+  if (!is_known(reader.control, page) && !becomes_known(reader, page)) return false;
   const auto& shared = *reinterpret_cast<const SharedHeader*>(reader.control.shared);
   return rtrace_can_read(reinterpret_cast<const void*>(page * kPage), &shared.owner) != 0;
 }

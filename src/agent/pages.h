@@ -15,7 +15,7 @@ inline constexpr uint64_t kPage = 4096;
 // Whose memory is read, and from where.
 struct Reader {
   const Control& control;
-  uint64_t sp;  // of the function's caller
+  uint64_t sp;           // of the function's caller
 };
 
 // How much of [address, address + size) can be read, from the front: page by page, the first time by asking

@@ -11,14 +11,6 @@ namespace {
 
 constexpr uint64_t kVectorsAtEntry = RTRACE_VECTORS_SIZE, kVectorsAtReturn = 32;
 
-uint64_t now(const Control& control) {
-  if (control.clock == 0) return time_stamp_counter();
-  constexpr int kMonotonic = 1;  // CLOCK_MONOTONIC
-  uint64_t time[2] = {};
-  reinterpret_cast<int (*)(int, uint64_t*)>(control.clock)(kMonotonic, time);
-  return time[0] * 1'000'000'000 + time[1];
-}
-
 uint64_t address_of(const void* what) {
   return reinterpret_cast<uint64_t>(what);
 }
@@ -59,7 +51,7 @@ Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_
   const bool quick = !pieces.cut && job.size <= kSoonCopied && slot.head + job.size <= slot.room_end;
   const uint64_t call =
       pieces.count == 0 ? append_words(control, slot, &frame, words) : append_pieces(control, job);
-  if (pieces.cut && call != 0) ask(control);
+  if (pieces.cut && call != 0) ask_within(control, slot);
   return {call, quick};
 }
 
@@ -69,7 +61,7 @@ void stamp_entry(const Control& control, const Slot& slot, WrapperFrame& frame) 
 }
 
 Appended append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan,
-                      Pieces pieces) {
+                      Pieces& pieces) {
   const Reader reader{control, frame.entry.sp};
   if ((plan.flags & FunctionPlan::kCallerWords) != 0) hash_caller_words(reader, frame.entry.above);
   if (plan.shown_bytes != 0) add_stack(pieces, reader, plan.shown_bytes);
@@ -99,7 +91,7 @@ bool has_errno(const FunctionPlan& plan, uint64_t result) {
 }
 
 Appended append_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan,
-                       Pieces pieces) {
+                       Pieces& pieces) {
   const Reader reader{control, stack_pointer(frame)};
   const uint64_t result = frame.returned.result;
   if ((plan.flags & FunctionPlan::kSecondResult) != 0)
@@ -114,14 +106,15 @@ Appended append_return(const Control& control, Slot& slot, WrapperFrame& frame, 
   return append(control, slot, frame, kReturnWords, pieces);
 }
 
-using Append = Appended (*)(const Control&, Slot&, WrapperFrame&, const FunctionPlan&, Pieces);
+using Append = Appended (*)(const Control&, Slot&, WrapperFrame&, const FunctionPlan&, Pieces&);
 
 // On the program's stack no more than is needed.
 template <Append kAppend, unsigned kMost>
 __attribute__((noinline)) Appended with_room(const Control& control, Slot& slot, WrapperFrame& frame,
                                              const FunctionPlan& plan) {
   Piece room[kMost];
-  return kAppend(control, slot, frame, plan, {room, kMost});
+  Pieces pieces{room, kMost};
+  return kAppend(control, slot, frame, plan, pieces);
 }
 
 template <Append kAppend>
@@ -139,10 +132,11 @@ bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
 }
 
 // What has passed since then was not the program's: copying, and waiting for room. A share of it is known
-// beforehand, and is all that there is where quick.S records, and mostly here.
-void hold_since(const Control& control, Slot& slot, uint64_t then, uint64_t share) {
-  const uint64_t passed = now(control) - then;
-  add_alone(slot.held, passed > share ? passed : share);
+// beforehand, and is all that there is where quick.S records, and mostly here. `questions` as they were then.
+void hold_since(const Control& control, Slot& slot, uint64_t then, uint64_t questions, uint64_t share) {
+  const uint64_t passed = now(control) - then, stood = slot.questions - questions;
+  const uint64_t held = passed > stood ? passed - stood : 0;
+  add_alone(slot.held, held > share ? held : share);
 }
 
 // A call that was recorded, or met at a breakpoint: one more look at the clock is for these alone.
@@ -161,23 +155,25 @@ void keep_call(WrapperFrame& frame, Slot& slot, uint64_t call) {
 void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
   const bool inside = is_inside_another(slot);
+  const uint64_t questions = slot.questions;
   frame.entry.ticks = 0;
   if (inside) stamp_entry(control, slot, frame);
   const Appended appended = append_record<append_entry>(control, slot, frame, plan, plan.at_entry);
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
   keep_call(frame, slot, appended.call);
-  if (inside || !appended.quick) return hold_since(control, slot, frame.entry.ticks, control.share_inside);
+  if (inside || !appended.quick)
+    return hold_since(control, slot, frame.entry.ticks, questions, control.share_inside);
   add_alone(slot.held, control.share_inside);
 }
 
 void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.returned.head.function);
-  const uint64_t then = frame.returned.ticks;
+  const uint64_t then = frame.returned.ticks, questions = slot.questions;
   const Appended appended = append_record<append_return>(control, slot, frame, plan, plan.at_return);
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
   look_for_room(slot);
   if (is_inside_another(slot) || !appended.quick)
-    return hold_since(control, slot, then, control.share_outside);
+    return hold_since(control, slot, then, questions, control.share_outside);
   add_alone(slot.held, control.share_outside);
 }
 

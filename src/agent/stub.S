@@ -255,15 +255,8 @@ FIELD launch_far_gadget, 8
   mov %r13, -16(%rbp)
   mov %r14, -8(%rbp)
   mov %r15, (%rbp)
-  mov FRAME(RTRACE_FRAME_ARGUMENTS), %rdi
-  mov FRAME(RTRACE_FRAME_ARGUMENTS + 8), %rsi
-  mov FRAME(RTRACE_FRAME_ARGUMENTS + 16), %rdx
-  mov FRAME(RTRACE_FRAME_ARGUMENTS + 24), %rcx
-  mov FRAME(RTRACE_FRAME_ARGUMENTS + 32), %r8
-  mov FRAME(RTRACE_FRAME_ARGUMENTS + 40), %r9
-  mov FRAME(RTRACE_FRAME_RAX), %rax
-  mov FRAME(RTRACE_FRAME_R10), %r10
-  mov FRAME(RTRACE_FRAME_R11), %r11
+// Behind the arguments, as at restore.
+PART launch_far_end
   mov -32(%rbp), %rbp
 PART jump
   .byte 0xe9

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "rtrace/agent/recorder.h"
+
 namespace rtrace::agent {
 
 inline long system_call(long number, uint64_t first = 0, uint64_t second = 0, uint64_t third = 0,
@@ -20,6 +22,15 @@ inline uint64_t time_stamp_counter() {
   uint32_t low = 0, high = 0;
   asm volatile("rdtsc" : "=a"(low), "=d"(high));
   return uint64_t{high} << 32 | low;
+}
+
+// By the processor's counter where that serves, else in nanoseconds.
+__attribute__((always_inline)) inline uint64_t now(const Control& control) {
+  if (control.clock == 0) return time_stamp_counter();
+  constexpr int kMonotonic = 1;  // CLOCK_MONOTONIC
+  uint64_t time[2] = {};
+  reinterpret_cast<int (*)(int, uint64_t*)>(control.clock)(kMonotonic, time);
+  return time[0] * 1'000'000'000 + time[1];
 }
 
 // The psABI's thread control block begins with its own address (ELF TLS, variant II). Wrappers are only put

@@ -134,8 +134,10 @@ void add_far_resume(Builder& builder, int32_t above) {
 
 void add_launch(Builder& builder, const BorrowedFrame& borrowed) {
   if (borrowed.pops) {
-    builder.add(rtrace_stub_launch_far, rtrace_stub_jump);
-    return builder.fill(rtrace_stub_launch_far_gadget, borrowed.ret.value);
+    builder.add(rtrace_stub_launch_far, rtrace_stub_launch_far_end);
+    builder.fill(rtrace_stub_launch_far_gadget, borrowed.ret.value);
+    builder.add(rtrace_stub_restore, rtrace_stub_borrow);
+    return builder.add(rtrace_stub_launch_far_end, rtrace_stub_jump);
   }
   builder.add(rtrace_stub_launch, rtrace_stub_launch_far);
   builder.fill(rtrace_stub_launch_gadget, borrowed.ret.value);

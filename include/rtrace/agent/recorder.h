@@ -175,7 +175,8 @@ struct Slot {
   // on whatever stack, or were left.
   uint64_t open;
   uint64_t inside_breakpoints;  // the tracer's, while the thread stands: it is in a call that was met at one
-  uint64_t padding[108];
+  uint64_t questions;           // ticks that the thread has stood in questions, which the tracer accounts for
+  uint64_t padding[107];
 };
 
 // What is known of one function in one thread, or in all threads that got none of their own. In ticks, but

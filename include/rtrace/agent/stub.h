@@ -8,7 +8,8 @@ extern const unsigned char rtrace_stub_frame[], rtrace_stub_save[], rtrace_stub_
     rtrace_stub_borrow[], rtrace_stub_resume[], rtrace_stub_resume_far[], rtrace_stub_keep_words[],
     rtrace_stub_keep_frame[], rtrace_stub_call[], rtrace_stub_returned[], rtrace_stub_save_vector_results[],
     rtrace_stub_leave[], rtrace_stub_quick_leave[], rtrace_stub_unframe[], rtrace_stub_ret[],
-    rtrace_stub_launch[], rtrace_stub_launch_far[], rtrace_stub_jump[], rtrace_stub_end[];
+    rtrace_stub_launch[], rtrace_stub_launch_far[], rtrace_stub_launch_far_end[], rtrace_stub_jump[],
+    rtrace_stub_end[];
 extern const unsigned char rtrace_stub_enter_function[], rtrace_stub_enter_passed[],
     rtrace_stub_enter_address[], rtrace_stub_borrow_below[], rtrace_stub_borrow_distance[],
     rtrace_stub_resume_store[], rtrace_stub_resume_above[], rtrace_stub_resume_far_rbx[],

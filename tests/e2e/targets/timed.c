@@ -1,7 +1,8 @@
-// Functions that know how long they take, fail, call themselves, or never end:
-//   timed COUNT    COUNT times each of the functions that return what they measured themselves, in
-//   nanoseconds timed fail COUNT | timed descend DEPTH timed lines    at each line of its input, calls of
-//   add; at the line "block" one that waits for the next line
+/* Functions that know how long they take, fail, call themselves, or never end:
+     timed COUNT            COUNT times each of those that return what they measured themselves, in
+   nanoseconds timed fail COUNT       timed descend DEPTH timed wide COUNT       so often around, with calls
+   of widen in it timed lines            at each line of its input, calls of add; at the line "block" one that
+   waits for the next line */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,19 @@ VISIBLE long thousand_untraced(void) {
   return now() - begin + (sum < 0);
 }
 
+VISIBLE long double widen(long double value) {
+  return value + 1;
+}
+
+// Takes a tenth of a millisecond, and what the calls in it take.
+VISIBLE long around(void) {
+  long double sum = 0;
+  for (int i = 0; i < 20; i++) sum += widen(i);
+  const long begin = now();
+  while (now() - begin < 100000) continue;
+  return sum > 0;
+}
+
 VISIBLE int fail_if_odd(int value) {
   errno = ENOENT;
   return value % 2 ? -1 : value;
@@ -102,6 +116,11 @@ int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "1";
   const int count = atoi(argv[argc - 1]);
   if (strcmp(what, "lines") == 0) return lines();
+  if (strcmp(what, "wide") == 0) {
+    long sum = 0;
+    for (int i = 0; i < count; i++) sum += around();
+    return sum != count;
+  }
   if (strcmp(what, "descend") == 0) return descend(count) != count;
   if (strcmp(what, "fail") != 0) {
     measure(count);

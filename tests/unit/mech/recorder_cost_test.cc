@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "mech/in_process_recorder.h"
+#include "rtrace/arch/placement.h"
 
 asm(R"(
   .text
@@ -153,6 +154,7 @@ TEST(RecorderCost, IsAFewTimesThatOfTwoStampsAndARecord) {
   }
   {
     InProcessRecorder recorder(setting(agent::Mode::record), {string});
+    recorder.records().know_page(reinterpret_cast<uint64_t>(text.c_str()) / arch::kPageSize);
     report("with a string of 30 bytes", costs(recorder, text.c_str()));
   }
   {

@@ -1,8 +1,9 @@
-/* Functions that know how long they take, fail, call themselves, or never end:
-     timed COUNT            COUNT times each of those that return what they measured themselves, in
-   nanoseconds timed fail COUNT       timed descend DEPTH timed wide COUNT       so often around, with calls
-   of widen in it timed lines            at each line of its input, calls of add; at the line "block" one that
-   waits for the next line */
+// Functions that know how long they take, fail, call themselves, or never end:
+//   timed COUNT           so often each of those that return what they measured, in nanoseconds
+//   timed fail COUNT
+//   timed descend DEPTH
+//   timed wide COUNT      so often around, with calls of widen in it
+//   timed lines           at each line of its input, calls of add; at the line "block" one that waits
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@ namespace rtrace::agent {
 namespace {
 
 constexpr uint64_t kLabelBytes = 16;
+constexpr uint64_t kLongest = kMaxRecordWords * 8;  // no piece is longer
 
 struct Values {
   const uint64_t* arguments;
@@ -55,8 +56,9 @@ bool holds(const Piece& piece, uint64_t at, uint64_t length) {
 uint64_t length_of(Pieces& pieces, const Reader& reader, const Capture& capture, const Values& values,
                    uint64_t at) {
   if (capture.length == Capture::Length::string) return string_bytes(reader, at, capture.bound);
-  if (capture.length != Capture::Length::unknown)
-    return readable_bytes(reader, at, fixed_length(capture, values));
+  const uint64_t length =
+      capture.length == Capture::Length::unknown ? kLongest + 1 : fixed_length(capture, values);
+  if (length <= kLongest) return readable_bytes(reader, at, length);
   pieces.cut = true;
   return 0;
 }

@@ -150,6 +150,12 @@ class FollowedPointers : public testing::Test {
     return kAll[below(3)];
   }
 
+  decode::Limits limits() {
+    constexpr size_t kStrings[] = {0, 1, 7, 2000}, kArrays[] = {0, 1, 2, 20};
+    if (below(2) == 0) return {};
+    return {kStrings[below(4)], kArrays[below(4)]};
+  }
+
   TypeRef parameter() {
     switch (below(6)) {
       case 0:
@@ -228,7 +234,7 @@ TEST_F(FollowedPointers, AreAllThatIsShown) {
     for (uint64_t offset = 0; offset < kPages * kPage; offset += 8)
       if (round % 16 == 0) arena_.put(offset, word());
     const auto made = prototype();
-    const decode::CallDecoder decoder(made, {});
+    const decode::CallDecoder decoder(made, limits());
     const auto recorded = decoder.recorded();
     if (recorded.at_entry.deep == agent::CapturePlan::kOpen ||
         recorded.at_return.deep == agent::CapturePlan::kOpen)

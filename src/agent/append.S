@@ -84,9 +84,10 @@ rtrace_append_words_end:
   .cfi_endproc
   .size rtrace_append_words, . - rtrace_append_words
 
-// uint64_t rtrace_append_pieces(Slot* rdi, const Job* job rsi): the same for words and pieces behind them.
-  .globl rtrace_append_pieces, rtrace_append_pieces_end
-  .hidden rtrace_append_pieces, rtrace_append_pieces_end
+// uint64_t rtrace_append_pieces(Slot* rdi, const Job* job rsi): the same for words and pieces behind them, and
+// RTRACE_PIECE_GONE where one of those cannot be read any more.
+  .globl rtrace_append_pieces, rtrace_append_pieces_end, rtrace_append_pieces_fault
+  .hidden rtrace_append_pieces, rtrace_append_pieces_end, rtrace_append_pieces_fault
   .type rtrace_append_pieces, @function
 rtrace_append_pieces:
   .cfi_startproc
@@ -148,28 +149,88 @@ rtrace_append_pieces_end:
 7:
   xor %eax, %eax
   ret
+rtrace_append_pieces_fault:
+  mov $RTRACE_PIECE_GONE, %eax
+  ret
   .cfi_endproc
   .size rtrace_append_pieces, . - rtrace_append_pieces
 
-// uint32_t rtrace_can_read(const void* address rdi, const uint32_t* owner rsi): 1 where a byte can be read
-// there, which only somebody who lives can take the fault of.
-  .globl rtrace_can_read, rtrace_can_read_end, rtrace_can_read_load, rtrace_can_read_fault
-  .hidden rtrace_can_read, rtrace_can_read_end, rtrace_can_read_load, rtrace_can_read_fault
-  .type rtrace_can_read, @function
-rtrace_can_read:
+// Looks at memory that may not be there: the fault is taken by somebody who lives, and ends the look.
+  .macro LOOK name, owner:req
+  .globl \name, \name\()_end, \name\()_fault
+  .hidden \name, \name\()_end, \name\()_fault
+  .type \name, @function
+\name:
   .cfi_startproc
-  testl $RTRACE_OWNER_DIED, (%rsi)
-  jnz rtrace_can_read_fault
-rtrace_can_read_load:
+  testl $RTRACE_OWNER_DIED, (\owner)
+  jnz \name\()_fault
+  .endm
+  .macro LOOK_ENDS name
+\name\()_fault:
+  xor %eax, %eax
+  ret
+  .cfi_endproc
+  .size \name, . - \name
+  .endm
+
+// uint32_t rtrace_can_read(const void* address rdi, const uint32_t* owner rsi): 1 where a byte can be read there.
+LOOK rtrace_can_read, %rsi
   movzbl (%rdi), %eax
 rtrace_can_read_end:
   mov $1, %eax
   ret
-rtrace_can_read_fault:
-  xor %eax, %eax
+LOOK_ENDS rtrace_can_read
+
+// uint32_t rtrace_load_word(const void* address rdi, const uint32_t* owner rsi, uint64_t* word rdx): 1 where
+// there is one.
+LOOK rtrace_load_word, %rsi
+  mov (%rdi), %rax
+rtrace_load_word_end:
+  mov %rax, (%rdx)
+  mov $1, %eax
   ret
-  .cfi_endproc
-  .size rtrace_can_read, . - rtrace_can_read
+LOOK_ENDS rtrace_load_word
+
+// uint64_t rtrace_length_in_page(uint64_t begin rdi, uint64_t end rsi, const uint32_t* owner rdx): up to and with
+// the first NUL in [begin, end), which lies in one page; one more than all of it where there is none; 0 where it
+// is not there. Words are read whole, and aligned: they stay in the page.
+LOOK rtrace_length_in_page, %rdx
+  movabs $0x0101010101010101, %r9
+  movabs $0x8080808080808080, %r10
+  mov %rdi, %r8
+  and $-8, %r8
+  mov %edi, %ecx
+  and $7, %ecx
+  shl $3, %ecx
+  mov $1, %eax
+  shl %cl, %rax
+  dec %rax                              // the bytes in front of it are no NULs
+  or (%r8), %rax
+1:
+  mov %rax, %r11
+  sub %r9, %rax
+  not %r11
+  and %r11, %rax
+  and %r10, %rax
+  jnz 2f
+  add $8, %r8
+  cmp %rsi, %r8
+  jae 3f
+  mov (%r8), %rax
+  jmp 1b
+2:
+  bsf %rax, %rax
+  shr $3, %eax
+  lea 1(%r8,%rax), %rax
+  cmp %rsi, %rax
+  jbe 4f
+3:
+  lea 1(%rsi), %rax
+4:
+  sub %rdi, %rax
+rtrace_length_in_page_end:
+  ret
+LOOK_ENDS rtrace_length_in_page
 
 // uint64_t rtrace_ask(uint64_t page rdi): the tracer's breakpoint stands at rtrace_question.
   .globl rtrace_ask, rtrace_question

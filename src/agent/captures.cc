@@ -76,13 +76,14 @@ struct Level {
 };
 constexpr unsigned kMostLevels = 8;
 
-RTRACE_ANY_MEMORY uint64_t word_at(uint64_t address) {
-  return *reinterpret_cast<const uint64_t*>(address);
-}
-
-RTRACE_ANY_MEMORY bool is_zero(uint64_t at, uint64_t size) {
-  for (uint64_t i = 0; i < size; ++i)
-    if (*reinterpret_cast<const char*>(at + i) != 0) return false;
+bool is_zero(const Reader& reader, uint64_t at, uint64_t size) {
+  for (uint64_t done = 0; done < size; done += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    if (!load_word(reader, at + done, word)) return false;
+    const uint64_t left = size - done;
+    if (left < sizeof word) word &= (uint64_t{1} << 8 * left) - 1;
+    if (word != 0) return false;
+  }
   return true;
 }
 
@@ -99,7 +100,7 @@ bool is_left_out(const Level* levels, unsigned depth, const Shape& shape, uint64
 }
 
 // The next pointer of the innermost level that has one; nullptr where there is none left.
-const Pointer* next_pointer(Level* levels, unsigned& depth) {
+const Pointer* next_pointer(const Reader& reader, Level* levels, unsigned& depth) {
   while (depth > 0) {
     Level& level = levels[depth - 1];
     const Shape& shape = level.shape->shape;
@@ -108,7 +109,7 @@ const Pointer* next_pointer(Level* levels, unsigned& depth) {
       level.next = 0;
     }
     const bool is_last = level.next == 0 && shape.zero_ends != 0 && level.at + shape.stride <= level.end &&
-                         is_zero(level.at, shape.stride);
+                         is_zero(reader, level.at, shape.stride);
     if (level.at < level.end && !is_last) return &level.shape[1 + level.next++].pointer;
     --depth;
   }
@@ -122,11 +123,11 @@ void follow(Pieces& pieces, const Reader& reader, const Values& values, const Ca
   Level levels[kMostLevels];
   levels[0] = {at, at + length, &shapes[from.shape], 0};
   unsigned depth = 1;
-  while (const Pointer* pointer = next_pointer(levels, depth)) {
+  while (const Pointer* pointer = next_pointer(reader, levels, depth)) {
     const Level& level = levels[depth - 1];
     const uint64_t place = level.at + pointer->offset;
-    if (place + sizeof(uint64_t) > level.end) continue;
-    const uint64_t to = word_at(place);
+    uint64_t to = 0;
+    if (place + sizeof to > level.end || !load_word(reader, place, to)) continue;
     if (to < kPage || to >= kUserEnd) continue;
     const Capture& capture = pointer->capture;
     const ShapeEntry* shape = capture.shape == 0 ? nullptr : &shapes[capture.shape];
@@ -159,6 +160,18 @@ void add_piece(Pieces& pieces, uint64_t label, uint64_t source, uint64_t length)
   }
   pieces.list[pieces.count++] = {label, source, length};
   pieces.size += kLabelBytes + (length + 7) / 8 * 8;
+}
+
+void drop_gone(Pieces& pieces, const Reader& reader) {
+  const unsigned count = pieces.count;
+  pieces.count = 0;
+  pieces.size = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    const Piece piece = pieces.list[i];
+    const bool own = piece.label < kPage;
+    add_piece(pieces, piece.label, piece.source,
+              own ? piece.length : readable_bytes(reader, piece.source, piece.length));
+  }
 }
 
 void add_captures(Pieces& pieces, const Reader& reader, const CapturePlan& plan, const uint64_t* arguments,

@@ -28,6 +28,8 @@ void add_piece(Pieces& pieces, uint64_t label, uint64_t source, uint64_t length)
 // Arguments as of the entry; `result` where there is one.
 void add_captures(Pieces& pieces, const Reader& reader, const CapturePlan& plan, const uint64_t* arguments,
                   const uint64_t* result);
+// Leaves out what cannot be read any more.
+void drop_gone(Pieces& pieces, const Reader& reader);
 // The hashes of what lies above the return address.
 void hash_caller_words(const Reader& reader, uint64_t (&parts)[kCallerParts]);
 // What lies behind the return address, as a piece.

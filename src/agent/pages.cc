@@ -31,33 +31,20 @@ __attribute__((noinline, cold)) bool becomes_known(const Reader& reader, uint64_
   return is_known(reader.control, page);
 }
 
-bool page_readable(const Reader& reader, uint64_t page) {
+bool page_known(const Reader& reader, uint64_t page) {
   if (page == reader.sp / kPage) return true;
   if (page == 0 || page >= kUserEnd / kPage) return false;
-  if (!is_known(reader.control, page) && !becomes_known(reader, page)) return false;
-  const auto& shared = *reinterpret_cast<const SharedHeader*>(reader.control.shared);
-  return rtrace_can_read(reinterpret_cast<const void*>(page * kPage), &shared.owner) != 0;
+  return is_known(reader.control, page) || becomes_known(reader, page);
 }
 
-constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
-
-uint64_t zero_bytes(uint64_t word) {
-  return (word - kOnes) & ~word & kHighs;
+const uint32_t* owner_of(const Reader& reader) {
+  return &reinterpret_cast<const SharedHeader*>(reader.control.shared)->owner;
 }
 
-// Up to and with the first NUL in [begin, end), which lies in one page; its length where there is none. Words
-// are read whole, and aligned: they stay in the page.
-RTRACE_ANY_MEMORY uint64_t length_in_page(uint64_t begin, uint64_t end) {
-  uint64_t at = begin & ~uint64_t{7};
-  const uint64_t before = (uint64_t{1} << (begin % 8 * 8)) - 1;
-  uint64_t zeros = zero_bytes(*reinterpret_cast<const uint64_t*>(at) | before);
-  while (zeros == 0) {
-    at += 8;
-    if (at >= end) return end - begin;
-    zeros = zero_bytes(*reinterpret_cast<const uint64_t*>(at));
-  }
-  const uint64_t length = at + static_cast<uint64_t>(__builtin_ctzll(zeros)) / 8 + 1 - begin;
-  return length < end - begin ? length : end - begin;
+bool page_readable(const Reader& reader, uint64_t page) {
+  if (page == reader.sp / kPage) return true;
+  return page_known(reader, page) &&
+         rtrace_can_read(reinterpret_cast<const void*>(page * kPage), owner_of(reader)) != 0;
 }
 
 uint64_t page_end(uint64_t address) {
@@ -86,13 +73,17 @@ uint64_t string_bytes(const Reader& reader, uint64_t address, uint64_t bound) {
   uint64_t length = 0;
   while (length < bound) {
     const uint64_t at = address + length;
-    if (at >= kUserEnd || !page_readable(reader, at / kPage)) break;
+    if (at >= kUserEnd || !page_known(reader, at / kPage)) break;
     const uint64_t end = page_end(at) - at < bound - length ? page_end(at) : at + bound - length;
-    const uint64_t here = length_in_page(at, end);
-    length += here;
-    if (here < end - at || *reinterpret_cast<const char*>(end - 1) == 0) break;
+    const uint64_t here = rtrace_length_in_page(at, end, owner_of(reader));
+    if (here <= end - at) return length + here;
+    length += end - at;
   }
   return length;
+}
+
+bool load_word(const Reader& reader, uint64_t address, uint64_t& word) {
+  return rtrace_load_word(reinterpret_cast<const void*>(address), owner_of(reader), &word) != 0;
 }
 
 }  // namespace rtrace::agent

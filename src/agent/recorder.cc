@@ -40,17 +40,28 @@ struct Appended {
   bool quick;     // there was no need to wait, and little to copy: what it took is known beforehand
 };
 
+// Another thread may take away what is copied: then it is looked for anew.
+uint64_t append_all(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words, Pieces& pieces) {
+  if (pieces.count == 0) return append_words(control, slot, &frame, words);
+  while (true) {
+    const Job job{&slot, &frame, words, pieces.list, pieces.list + pieces.count, words * 8 + pieces.size};
+    const uint64_t call = append_pieces(control, job);
+    if (call != RTRACE_PIECE_GONE) return call;
+    drop_gone(pieces, {control, stack_pointer(frame)});
+    frame.entry.head.words = static_cast<uint16_t>(words + pieces.size / 8);
+    if (pieces.count == 0) return append_words(control, slot, &frame, words);
+  }
+}
+
 // What the record leaves out is read by the tracer while the thread stands behind it, in a question.
-Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words,
-                const Pieces& pieces) {
+Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words, Pieces& pieces) {
   RecordHead& head = frame.entry.head;
   head.words = static_cast<uint16_t>(words + pieces.size / 8);
   if (pieces.cut) head.fixed |= kCut;
-  const Job job{&slot, &frame, words, pieces.list, pieces.list + pieces.count, words * 8 + pieces.size};
-  ask_for_lines(slot, job.size);
-  const bool quick = !pieces.cut && job.size <= kSoonCopied && slot.head + job.size <= slot.room_end;
-  const uint64_t call =
-      pieces.count == 0 ? append_words(control, slot, &frame, words) : append_pieces(control, job);
+  const uint64_t size = words * 8 + pieces.size;
+  ask_for_lines(slot, size);
+  const bool quick = !pieces.cut && size <= kSoonCopied && slot.head + size <= slot.room_end;
+  const uint64_t call = append_all(control, slot, frame, words, pieces);
   if (pieces.cut && call != 0) ask_within(control, slot);
   return {call, quick};
 }

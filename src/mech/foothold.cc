@@ -97,12 +97,16 @@ std::optional<VirtAddr> Foothold::begins_anew_at(VirtAddr pc) const {
   const auto* append =
       std::ranges::find_if(own.appends, [&](const auto& part) { return part.holds(offset); });
   if (append != std::end(own.appends)) return blob_ + append->again;
-  return own.look.holds(offset) ? std::optional(blob_ + own.look.again) : std::nullopt;
+  const auto* look = std::ranges::find_if(own.looks, [&](const auto& part) { return part.holds(offset); });
+  return look != std::end(own.looks) ? std::optional(blob_ + look->begin) : std::nullopt;
 }
 
 std::optional<VirtAddr> Foothold::after_fault_at(VirtAddr pc) const {
-  if (!exists() || pc != blob_ + offsets().look_load) return std::nullopt;
-  return blob_ + offsets().look_fault;
+  if (!exists()) return std::nullopt;
+  const agent::Blob& own = offsets();
+  const auto* look = std::ranges::find_if(
+      own.looks, [offset = pc.value - blob_.value](const auto& part) { return part.holds(offset); });
+  return look != std::end(own.looks) ? std::optional(blob_ + look->fault) : std::nullopt;
 }
 
 std::span<const std::byte> Foothold::ask_code() {

@@ -305,7 +305,7 @@ bool Engine::take_fault(Task& task, int signal) {
   const auto next = regs ? image->space().foothold().after_fault_at(regs->pc()) : std::nullopt;
   const auto info = next ? tracee::signal_info(tid) : std::nullopt;
   if (!info || info->si_code <= 0) return false;
-  image->forget_page(*regs);
+  image->forget_page({reinterpret_cast<uint64_t>(info->si_addr)});
   (void)tracee::set_pc(tid, *next);
   (void)tracee::consume(tid, tracee::Block::no);
   queue_.forget(tid);

@@ -164,7 +164,7 @@ class Image {
   // A thread stands at the recorder's question. What its ring held has been read.
   void answer_recorder(pid_t tid, const arch::Regs& regs) const;
   // It has looked at a page that was there once, and has gone.
-  void forget_page(const arch::Regs& regs) const;
+  void forget_page(VirtAddr in_it) const;
   // What is in that thread's ring from here on was recorded by that task.
   void records_are_of(uint64_t thread_pointer, pid_t tid);
   // Where the threads record by themselves: what they have.

@@ -168,9 +168,9 @@ void Image::answer_recorder(pid_t tid, const arch::Regs& regs) const {
     wrapping_.trampolines->records().know_page(page);
 }
 
-void Image::forget_page(const arch::Regs& regs) const {
+void Image::forget_page(VirtAddr in_it) const {
   if (wrapping_.trampolines != nullptr && wrapping_.trampolines->begun())
-    wrapping_.trampolines->records().forget_page(regs.raw.rdi / arch::kPageSize);
+    wrapping_.trampolines->records().forget_page(in_it.value / arch::kPageSize);
 }
 
 void Image::records_are_of(uint64_t thread_pointer, pid_t tid) {

@@ -70,7 +70,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 6;
+inline constexpr uint32_t kAbiVersion = 7;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies
@@ -126,10 +126,13 @@ struct Blob {
     bool holds(uint64_t offset) const { return offset >= begin && offset < end && offset != again; }
   };
   Restartable appends[6];
-  // The same of the look at memory that may not be there: a fault of the load is no signal of the program's,
-  // and its thread goes on at `fault`.
-  Restartable look;
-  uint64_t look_load, look_fault;
+  // The same of looks at memory that may not be there, which begin anew at `begin`: a fault in one is no signal
+  // of the program's, and its thread goes on at `fault`. The last is an append.
+  struct Look {
+    uint64_t begin, end, fault;
+    bool holds(uint64_t offset) const { return offset >= begin && offset < end; }
+  };
+  Look looks[4];
   // An instruction for an int3 of ours, by which the recorder asks the tracer for what it needs.
   uint64_t ask;
 };

@@ -65,6 +65,7 @@
 #define RTRACE_PIECE_SIZE 24
 
 // Of the wrapper's frame, from rbp downwards.
+#define RTRACE_PIECE_GONE 2  // no call_of() any record
 #define RTRACE_FRAME_SIZE 272
 #define RTRACE_FRAME_SAVED 48
 #define RTRACE_FRAME_ARGUMENTS 96

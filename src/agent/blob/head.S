@@ -5,7 +5,7 @@
   .hidden rtrace_blob
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
-  .long 6, 1                // kAbiVersion, kBlobMapping
+  .long 7, 1                // kAbiVersion, kBlobMapping
   .quad 0, 0                // size, session: by the tracer
   .quad rtrace_bridge, restorer, gadget
   .quad 0, 0, 0             // table, frame area
@@ -19,8 +19,10 @@ rtrace_blob:
   .quad rtrace_quick_count, rtrace_quick_count_end, rtrace_quick_enter
   .quad rtrace_quick_leave, rtrace_quick_leave_end, rtrace_quick_leave
   .quad rtrace_quick_counted, rtrace_quick_counted_end, rtrace_quick_leave
-  .quad rtrace_can_read, rtrace_can_read_end, rtrace_can_read
-  .quad rtrace_can_read_load, rtrace_can_read_fault
+  .quad rtrace_can_read, rtrace_can_read_end, rtrace_can_read_fault
+  .quad rtrace_load_word, rtrace_load_word_end, rtrace_load_word_fault
+  .quad rtrace_length_in_page, rtrace_length_in_page_end, rtrace_length_in_page_fault
+  .quad rtrace_append_pieces, rtrace_append_pieces_end, rtrace_append_pieces_fault
   .quad rtrace_question
 
   .text

@@ -71,21 +71,24 @@ TEST(Blob, SaysWhereItsPartsAre) {
   EXPECT_EQ(std::memcmp(head.mapping.magic, kMappingMagic, sizeof kMappingMagic), 0);
   EXPECT_EQ(head.mapping.version, kAbiVersion);
   EXPECT_EQ(head.mapping.kind, kBlobMapping);
-  for (uint64_t offset :
-       {head.bridge, head.restorer, head.gadget, head.enter, head.leave, head.appends[0].begin,
-        head.appends[1].begin, head.look.begin, head.look_fault, head.ask}) {
+  for (uint64_t offset : {head.bridge, head.restorer, head.gadget, head.enter, head.leave,
+                          head.appends[0].begin, head.appends[1].begin, head.ask}) {
     EXPECT_GE(offset, sizeof(Blob));
     EXPECT_LT(offset, size);
   }
   // What unwinders know a signal frame by: mov $15, %rax; syscall.
   const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
   EXPECT_EQ(std::memcmp(rtrace_blob_begin + head.restorer, restorer, sizeof restorer), 0);
-  for (const auto& part : {head.appends[0], head.appends[1], head.look}) {
+  for (const auto& part : {head.appends[0], head.appends[1]}) {
     EXPECT_LT(part.begin, part.end);
     EXPECT_LT(part.end, size);
   }
-  EXPECT_LT(head.look.begin, head.look_load);
-  EXPECT_LT(head.look_load, head.look.end);
+  for (const Blob::Look& look : head.looks) {
+    EXPECT_GE(look.begin, sizeof(Blob));
+    EXPECT_LT(look.begin, look.end);
+    EXPECT_GE(look.fault, look.end);
+    EXPECT_LT(look.fault, size);
+  }
   EXPECT_EQ(rtrace_blob_begin[head.ask], 0x90);  // nop
   EXPECT_LE(size, kBlobRoom);
   EXPECT_EQ(head.control, 0u);

@@ -17,7 +17,7 @@ namespace {
 class Stack : public testing::Test {
  protected:
   Stack() {
-    take_faults(rtrace_can_read_load, rtrace_can_read_fault);
+    take_faults_of_looks();
     all_ = static_cast<std::byte*>(
         mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     for (uint64_t i = 0; i < 2 * kPage; ++i) all_[i] = static_cast<std::byte>(i * 7 + i / 256);

@@ -15,7 +15,7 @@ namespace {
 class Pages : public testing::Test {
  protected:
   Pages() {
-    take_faults(rtrace_can_read_load, rtrace_can_read_fault);
+    take_faults_of_looks();
     all_ = static_cast<char*>(mmap(nullptr, 4 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     text = all_ + kPage;
     mprotect(text, 2 * kPage, PROT_READ | PROT_WRITE);

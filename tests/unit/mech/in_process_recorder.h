@@ -144,7 +144,8 @@ class InProcessRecorder {
       stubs_.push_back(*stub);
     }
     mprotect(bytes, kRoom, PROT_READ | PROT_EXEC);
-    agent::take_faults(bytes + head.look_load, bytes + head.look_fault);
+    for (const auto& look : head.looks)
+      agent::take_faults(bytes + look.begin, bytes + look.end, bytes + look.fault);
   }
 
   // As a tracer does: whatever the page's protection is.

@@ -12,7 +12,7 @@ namespace rtrace::agent {
 
 // Room for what one record may hold: the captures, the stack, vector registers, errno, rdx. And where
 // pointers in memory are followed; it lies on the program's stack.
-inline constexpr unsigned kMostPieces = kMaxCaptures + 4, kMostFarPieces = 40;
+inline constexpr unsigned kMostPieces = kMaxCaptures + 4, kMostFarPieces = 28;
 
 struct Pieces {
   Piece* list = nullptr;  // an array in here would be zeroed, by memset()

@@ -54,7 +54,7 @@ class Planner {
     const auto source = source_at(at, 0, argument);
     if (source && at.size <= sizeof(uint64_t) && at.count <= 1)
       value(*source, at, *parameter.type);
-    else if (reaches_further(*parameter.type))
+    else if (reaches(*parameter.type, proto::Lens::none))
       by_value(argument, at, *parameter.type);
   }
 
@@ -62,11 +62,11 @@ class Planner {
     Capture capture{.source = Capture::Source::result};
     const Location& at = layout_.result_location;
     if (at.where == Location::Where::indirect) {
-      if (reaches_further(*layout_.result)) follows(capture, layout_.result);
+      follow(capture, layout_.result, {false, proto::Lens::none});
       fixed(capture, at.size);
     } else if (at.in_one_integer_register()) {
       value(capture, at, *layout_.result);
-    } else if (reaches_further(*layout_.result)) {
+    } else if (reaches(*layout_.result, proto::Lens::none)) {
       by_value(capture, at, *layout_.result);
     }
   }
@@ -80,11 +80,20 @@ class Planner {
  private:
   void open() { plan_.deep = CapturePlan::kOpen; }
 
-  // What lies there holds pointers.
-  void follows(Capture& capture, const TypeRef& type, bool zero_ends = false) {
+  struct There {
+    bool zero_ends = false;  // things one behind the other
+    proto::Lens lens = proto::Lens::none;
+  };
+  static bool reaches(const Type& type, proto::Lens outer) {
+    return reaches_further(type) || outer == proto::Lens::guess || type.lens == proto::Lens::guess;
+  }
+
+  // What lies there may hold pointers.
+  void follow(Capture& capture, const TypeRef& type, There there) {
+    if (!reaches(*type, there.lens)) return;
     if (shapes_ == nullptr) return open();
     plan_.deep = std::max(plan_.deep, CapturePlan::kShapes);
-    capture.shape = shapes_->number_of(type, zero_ends, proto::Lens::none);
+    capture.shape = shapes_->number_of(type, there.zero_ends, there.lens);
   }
 
   // Where eight bytes of a value lie, if they lie in one place.
@@ -149,13 +158,13 @@ class Planner {
         return elements(capture, type.length, 1, limits_.string + 1);
       case Type::Kind::pointer:
         if (type.lens == proto::Lens::guess && type.inner->kind == Type::Kind::nothing) return guess(capture);
-        return pointee(capture, type.inner);
+        return pointee(capture, type.inner, type.lens);
       case Type::Kind::socket_address:
         return elements(capture, type.length, 1, kLongestAddress);
       case Type::Kind::structure:
       case Type::Kind::array:
       case Type::Kind::choice:
-        if (reaches_further(type)) by_value(capture, at, type);
+        if (reaches(type, proto::Lens::none)) by_value(capture, at, type);
         return;
       default:
         return;
@@ -184,16 +193,16 @@ class Planner {
     if (capture.bound > 0) add(capture);
   }
 
-  void pointee(Capture capture, const TypeRef& to) {
+  void pointee(Capture capture, const TypeRef& to, proto::Lens lens) {
     const TypeRef type = proto::resolve(to);
     if (type == nullptr) return open();
     if (type->kind == Type::Kind::nothing) return;
     if (type->kind == Type::Kind::array) {
       const bool zero_ends = type->length.zero || type->length.kind == Length::Kind::unbounded;
-      if (reaches_further(*type->inner)) follows(capture, type->inner, zero_ends);
+      follow(capture, type->inner, {zero_ends, type->lens != proto::Lens::none ? type->lens : lens});
       return elements(capture, type->length, type->inner->size, limits_.array + 1);
     }
-    if (reaches_further(*type)) follows(capture, type);
+    follow(capture, type, {false, lens});
     fixed(capture, type->size);
   }
 

@@ -134,9 +134,9 @@ void Shapes::collect_pointer(const Type& type, uint64_t offset, Lens lens, Point
   if (target != nullptr && target->kind != Type::Kind::nothing)
     return add(found, offset, pointee(target, lens));
   if (lens != Lens::guess) return;
-  Capture guessed;
-  guessed.length = Capture::Length::string;
-  guessed.bound = std::max(static_cast<uint32_t>(std::min<uint64_t>(limits_.string + 1, kMaxFixed)), 4U);
+  constexpr uint64_t kFewest = 4;  // by which text is told
+  Capture guessed = fixed(std::max<uint64_t>(limits_.string + 1, kFewest));
+  if (guessed.length == Capture::Length::fixed) guessed.length = Capture::Length::string;
   add(found, offset, guessed);
 }
 
@@ -200,7 +200,7 @@ Shapes::Pointers Shapes::pointers_in(const Type& type, Lens outer) {
 uint16_t Shapes::number_of(const TypeRef& type, bool zero_ends, Lens outer) {
   const TypeRef complete = proto::resolve(type);
   if (complete == nullptr) return kOpen;
-  if (!reaches_further(*complete) && outer != Lens::guess) return 0;
+  if (!reaches_further(*complete) && outer != Lens::guess && complete->lens != Lens::guess) return 0;
   const Key key{complete.get(), zero_ends, outer};
   if (const auto known = numbers_.find(key); known != numbers_.end()) return known->second;
   if (drafts_.size() == kMostDrafts) return kOpen;

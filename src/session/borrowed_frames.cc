@@ -6,6 +6,7 @@
 #include "rtrace/arch/stack_operand.h"
 #include "rtrace/unwind/frame_table.h"
 #include "rtrace/unwind/return_frame.h"
+#include "variant_name.h"
 
 namespace rtrace::session {
 namespace {
@@ -33,6 +34,7 @@ constexpr ByName kExcluded[] = {
     {"makecontext", kOwnAbi},
     {"savectx", kReturnsTwice},
     {"vfork", kReturnsTwice},
+    {"syscall", kReturnsTwice},
     {"fork", kFork},
     {"Fork", kFork},
     {"forkpty", kFork},
@@ -188,19 +190,19 @@ std::string why_returns_itself(std::string_view name) {
   return {};
 }
 
-bool is_variadic_by_form(std::string_view name) {
+bool is_variadic_by_form(std::string_view name, std::string_view object) {
+  if (object.starts_with("libcurl")) return name.ends_with("_setopt") || name == "curl_easy_getinfo";
   // clang-format off
   constexpr std::string_view kNames[] = {
-      "curl_easy_getinfo", "curl_easy_setopt", "curl_multi_setopt", "curl_share_setopt", "fcntl", "fcntl64",
-      "fcntl64_nocancel", "ioctl", "mq_open", "mremap", "open", "open64", "open64_nocancel", "open_nocancel",
-      "openat", "openat64", "openat64_nocancel", "openat_nocancel", "prctl", "ptrace", "sem_open", "semctl",
-      "syscall", "ulimit",
+      "fcntl", "fcntl64", "fcntl64_nocancel", "ioctl", "mq_open", "mremap", "open", "open64", "open64_nocancel",
+      "open_nocancel", "openat", "openat64", "openat64_nocancel", "openat_nocancel", "prctl", "ptrace", "sem_open",
+      "semctl", "ulimit",
       // What goes on in one of those.
       "getpt", "mq_open_2", "open64_2", "open_2", "openat64_2", "openat_2", "posix_openpt", "tcflow", "tcflush",
       "tcsendbreak",
   };
   // clang-format on
-  return std::ranges::find(kNames, plain_name(name)) != std::end(kNames);
+  return is_c_library(object) && std::ranges::find(kNames, plain_name(name)) != std::end(kNames);
 }
 
 // A function's own code may go on elsewhere: in a part that is seldom run, or in a function that it jumps to,

@@ -25,14 +25,14 @@ class CallTracer {
   // Renders what was observed; the thread may be running or gone.
   void report(Task& task);
 
-  // One record of an entry or a return, by the thread itself. `live`: its memory, where it stands behind
-  // that.
-  struct RecordedTime {
+  // One record of an entry or a return, by the thread itself.
+  struct Recorded {
     event::Timestamp stamp;
     uint64_t of_thread = 0;  // by its own clock
+    mech::RingReader::Owner thread = mech::RingReader::Owner::gone;
   };
   void recorded(Task& task, const WrappedFunction& function, const mech::Record& record,
-                const RecordedTime& time, const Memory* live);
+                const Recorded& recorded);
 
   // The calls that are open in a task whose memory or life has ended.
   void abandon_all(Task& task);

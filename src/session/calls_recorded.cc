@@ -32,19 +32,26 @@ arch::Regs at_entry(const mech::Record& record, VirtAddr entry, uint64_t thread_
 
 }  // namespace
 
+// What the record leaves out is read from the thread's memory: while it stands, where the record says so.
+// Else, where pointers in memory were followed, what is missing has been changed by another thread between
+// the look and the copy; or it cannot be read.
 void CallTracer::recorded(Task& task, const WrappedFunction& function, const mech::Record& record,
-                          const RecordedTime& time, const Memory* live) {
+                          const Recorded& recorded) {
+  using Thread = mech::RingReader::Owner;
   who_ = task.id;
-  now_ = time.stamp;
-  thread_time_ = {now_.realtime, services_.options.raw_times ? now_.monotonic : time.of_thread};
+  now_ = recorded.stamp;
+  thread_time_ = {now_.realtime, services_.options.raw_times ? now_.monotonic : recorded.of_thread};
   dead_.clear();
   returned_.clear();
   entered_.clear();
   auto vectors = hold_pieces(record);
   const decode::CallDecoder& decoder = *services_.registry.at(function.probe).decoder;
-  if (live != nullptr && (decoder.has_wide_arguments() || decoder.has_wide_result()))
+  const bool stands = record.cut && recorded.thread == Thread::stands;
+  if (stands && (decoder.has_wide_arguments() || decoder.has_wide_result()))
     vectors = tracee::vector_registers(task.id.tid);
-  memory_.set_live(live);
+  const bool follows = decoder.at_entry().deep != 0 || decoder.at_return().deep != 0;
+  if (recorded.thread != Thread::gone && (stands || follows))
+    memory_.set_live(&task.process->image->space().memory());
   above_.parts = record.above;
   if (record.kind == mech::Record::Kind::entered)
     recorded_entry(task, function, record, vectors);

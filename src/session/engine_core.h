@@ -165,7 +165,7 @@ class Engine {
   void take_all_records(const Process& process);
   // `standing`: a thread of which that is known; the ring's own, nobody, or none is left.
   size_t take_ring(Image& image, uint64_t slot, size_t most, pid_t standing);
-  void take_record(Image& image, pid_t tid, const mech::Record& record, bool stands);
+  void take_record(Image& image, pid_t tid, const mech::Record& record, mech::RingReader::Owner owner);
   void begin_ring(Task& task, const mech::Record& record) const;
   uint64_t recorders_time(const Task& task) const;
 

@@ -65,11 +65,11 @@ size_t Engine::take_ring(Image& image, uint64_t slot, size_t most, pid_t standin
     return standing == kItsOwn || standing == tid ? Owner::stands : Owner::runs;
   };
   return image.recordings()->read(slot, most, owner, [&](pid_t tid, const mech::Record& record) {
-    take_record(image, tid, record, owner(tid) == Owner::stands);
+    take_record(image, tid, record, owner(tid));
   });
 }
 
-void Engine::take_record(Image& image, pid_t tid, const mech::Record& record, bool stands) {
+void Engine::take_record(Image& image, pid_t tid, const mech::Record& record, mech::RingReader::Owner owner) {
   using Kind = mech::Record::Kind;
   const auto found = tasks_.find(tid);
   const bool known = found != tasks_.end() && found->second->process->image.get() == &image;
@@ -89,8 +89,8 @@ void Engine::take_record(Image& image, pid_t tid, const mech::Record& record, bo
   if (function == nullptr) return;
   const event::Timestamp stamp = ticks_->at(record.ticks);
   const uint64_t not_own = ticks_->nanoseconds(record.held - std::min(record.held, task.held_before));
-  const CallTracer::RecordedTime time{stamp, task.clock.time_at(stamp.monotonic, not_own)};
-  calls_.recorded(task, *function, record, time, stands && record.cut ? &image.space().memory() : nullptr);
+  const uint64_t of_thread = task.clock.time_at(stamp.monotonic, not_own);
+  calls_.recorded(task, *function, record, {stamp, of_thread, owner});
 }
 
 // The thread has a slot now, which another may have had before.

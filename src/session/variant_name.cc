@@ -16,7 +16,8 @@ std::vector<std::string> implemented_by(std::string_view variant) {
 }
 
 bool is_c_library(std::string_view object) {
-  for (const char* known : {"libc.so.", "libm.so.", "libmvec.so.", "libc.musl-"})
+  for (const char* known :
+       {"libc.so.", "libm.so.", "libmvec.so.", "librt.so.", "libpthread.so.", "libc.musl-"})
     if (object.starts_with(known)) return true;
   return object == "libc.so";
 }

@@ -93,8 +93,10 @@ bool needs_borrowed_frame(const plan::ProbePoint& point, const elf::LoadedObject
 
 ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& probe) {
   if (is_variadic(*probe.known)) return {kMostArguments, true};
-  const bool further =
-      is_variadic_by_form(point.name) || std::ranges::any_of(point.aliases, is_variadic_by_form);
+  const auto by_form = [&](const std::string& name) {
+    return is_variadic_by_form(name, point.prototype_object);
+  };
+  const bool further = by_form(point.name) || std::ranges::any_of(point.aliases, by_form);
   const decode::CallDecoder decoder(probe.known, {});  // the probe's own knows none where none are shown
   const auto known = decoder.at_entry().stack_bytes;
   const uint16_t bytes = further ? std::max(known, mech::kMostBorrowedArguments) : known;

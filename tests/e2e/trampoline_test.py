@@ -213,6 +213,24 @@ class AsByBreakpoints(unittest.TestCase):
                 self.assertGreaterEqual(len(called), fewest, sorted(called))
 
 
+class Vanishing(unittest.TestCase):
+    """Pointers to memory that another thread takes away while they are followed: no call needs that memory."""
+    COUNT = 30000
+
+    def test_the_program_goes_on_and_every_call_is_seen(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+            conf.write("long shown(string);\nlong inside(struct(long, string)*);\n")
+            conf.flush()
+            result = harness.run(["-F", conf.name, "--mechanism=trampoline", "-x", "shown+inside", "--",
+                                  harness.target("vanishes"), str(self.COUNT)])
+        self.assertEqual(result.status, 0, result)
+        self.assertIn("rtrace: 2 trampolines, 0 breakpoints", result.stderr)
+        for name, text in (("shown", r"shown\(%s\)"), ("inside", r"inside\(\{ 1, %s \}\)")):
+            shown = r'(?:0x[0-9a-f]+|"[a-z ,]*"(?:\.\.\.)?)'
+            self.assertEqual(len(re.findall(r"^(?:\[pid \d+\] )?" + text % shown + " += 1$", result.trace, re.M)), self.COUNT,
+                             name)
+
+
 class Stopping(unittest.TestCase):
     """Wrappers whose calls stop their thread for values that no record has: a long double lies in x87's registers."""
 

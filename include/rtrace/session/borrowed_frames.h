@@ -35,9 +35,9 @@ struct ArgumentArea {
 };
 FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, ArgumentArea arguments = {});
 
-// Where a function that is declared with `...` takes no more arguments, all told, than lie in registers and
-// the first kMostBorrowedArguments: open, fcntl, ioctl.
-bool is_variadic_by_form(std::string_view name);
+// Where a function of that object whose code serves `...` takes no more arguments, all told, than lie in
+// registers and in the first kMostBorrowedArguments: the C library's open, fcntl, ioctl.
+bool is_variadic_by_form(std::string_view name, std::string_view object);
 
 // A frame for that plan, of code that stays mapped as long as the process: the C library's, else the dynamic
 // linker's or the program's own.

@@ -131,7 +131,7 @@ class FollowedPointers : public testing::Test {
         return proto::make_pointer(proto::make_container(static_cast<proto::Container>(below(3)),
                                                          below(2) != 0 ? proto::make_character() : plain()));
       default:
-        return proto::make_pointer(type(depth - 1));
+        return guessed(proto::make_pointer(type(depth - 1)));
     }
   }
 
@@ -150,8 +150,15 @@ class FollowedPointers : public testing::Test {
     return kAll[below(3)];
   }
 
+  TypeRef guessed(const TypeRef& type) {
+    if (below(8) != 0) return type;
+    auto made = std::make_shared<proto::Type>(*type);
+    made->lens = proto::Lens::guess;
+    return made;
+  }
+
   decode::Limits limits() {
-    constexpr size_t kStrings[] = {0, 1, 7, 2000}, kArrays[] = {0, 1, 2, 20};
+    constexpr size_t kStrings[] = {0, 1, 7, 5000}, kArrays[] = {0, 1, 2, 20};
     if (below(2) == 0) return {};
     return {kStrings[below(4)], kArrays[below(4)]};
   }
@@ -173,7 +180,7 @@ class FollowedPointers : public testing::Test {
     auto made = std::make_shared<proto::Prototype>();
     made->returns = type(2);
     for (unsigned count = 1 + below(3); count > 0; --count)
-      made->params.push_back({"", parameter(), direction()});
+      made->params.push_back({"", guessed(parameter()), direction()});
     const auto first_out = std::ranges::find_if(
         made->params, [](const proto::Param& param) { return param.direction != proto::Direction::in; });
     made->first_at_return = static_cast<size_t>(first_out - made->params.begin());

@@ -227,8 +227,8 @@ class Vanishing(unittest.TestCase):
         self.assertIn("rtrace: 2 trampolines, 0 breakpoints", result.stderr)
         for name, text in (("shown", r"shown\(%s\)"), ("inside", r"inside\(\{ 1, %s \}\)")):
             shown = r'(?:0x[0-9a-f]+|"[a-z ,]*"(?:\.\.\.)?)'
-            self.assertEqual(len(re.findall(r"^(?:\[pid \d+\] )?" + text % shown + " += 1$", result.trace, re.M)), self.COUNT,
-                             name)
+            lines = re.findall(r"^(?:\[pid \d+\] )?" + text % shown + " += 1$", result.trace, re.M)
+            self.assertEqual(len(lines), self.COUNT, name)
 
 
 class Stopping(unittest.TestCase):

@@ -126,8 +126,8 @@ struct Blob {
     bool holds(uint64_t offset) const { return offset >= begin && offset < end && offset != again; }
   };
   Restartable appends[6];
-  // The same of looks at memory that may not be there, which begin anew at `begin`: a fault in one is no signal
-  // of the program's, and its thread goes on at `fault`. The last is an append.
+  // The same of looks at memory that may not be there, which begin anew at `begin`: a fault in one is no
+  // signal of the program's, and its thread goes on at `fault`. The last is an append.
   struct Look {
     uint64_t begin, end, fault;
     bool holds(uint64_t offset) const { return offset >= begin && offset < end; }

@@ -185,6 +185,7 @@ std::string AgentLink::fill(const tracee::ProcessMemory& memory) {
 
 bool AgentLink::set_shapes(const tracee::ProcessMemory& memory, uint64_t first,
                            std::span<const agent::ShapeEntry> entries) const {
+  if (entries.empty()) return true;
   const VirtAddr table = control_.begin + agent::control_layout(setting_.size.functions).shapes;
   return memory.write(table + first * sizeof(agent::ShapeEntry), std::as_bytes(entries)) == 0;
 }

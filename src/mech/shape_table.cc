@@ -18,6 +18,7 @@ void move(agent::Capture& capture, uint64_t first) {
 }  // namespace
 
 std::optional<ShapeTable::Place> ShapeTable::find(std::span<const agent::ShapeEntry> shapes) const {
+  if (shapes.empty()) return Place{};
   const auto known = places_.find(words_of(shapes));
   if (known != places_.end()) return Place{known->second, {}};
   if (next_ + shapes.size() > agent::kMostShapeEntries) return std::nullopt;

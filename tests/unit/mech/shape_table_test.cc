@@ -53,6 +53,12 @@ TEST(ShapeTable, HasWhatIsAlikeOnce) {
   EXPECT_EQ(table.find(std::vector{shape_of(0)})->first, first->first + 5);
 }
 
+TEST(ShapeTable, HasRoomForNone) {
+  const auto place = ShapeTable().find({});
+  ASSERT_TRUE(place);
+  EXPECT_TRUE(place->entries.empty());
+}
+
 TEST(ShapeTable, EndsWhereNumbersEnd) {
   ShapeTable table;
   for (uint32_t stride = 1; stride < agent::kMostShapeEntries; ++stride) {

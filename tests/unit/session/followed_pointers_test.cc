@@ -37,7 +37,7 @@ class Arena : public Memory {
   uint64_t begin() const { return reinterpret_cast<uint64_t>(memory_); }
   void put(uint64_t offset, uint64_t word) { std::memcpy(memory_ + offset, &word, sizeof word); }
   size_t read(VirtAddr address, std::span<std::byte> out) const override {
-    if (address.value < begin() || address.value >= begin() + kPages * kPage) return 0;
+    if (out.empty() || address.value < begin() || address.value >= begin() + kPages * kPage) return 0;
     const uint64_t count = std::min<uint64_t>(out.size(), begin() + kPages * kPage - address.value);
     std::memcpy(out.data(), reinterpret_cast<const void*>(address.value), count);
     return count;

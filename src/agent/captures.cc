@@ -76,15 +76,15 @@ struct Level {
 };
 constexpr unsigned kMostLevels = 8;
 
+// Of a thing with pointers, which has a word at least. No byte outside is looked at: there may be no memory.
 bool is_zero(const Reader& reader, uint64_t at, uint64_t size) {
-  for (uint64_t done = 0; done < size; done += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    if (!load_word(reader, at + done, word)) return false;
-    const uint64_t left = size - done;
-    if (left < sizeof word) word &= (uint64_t{1} << 8 * left) - 1;
-    if (word != 0) return false;
+  uint64_t word = 0;
+  for (uint64_t done = 0; size >= sizeof word;) {
+    if (!load_word(reader, at + done, word) || word != 0) return false;
+    if (done + sizeof word == size) return true;
+    done = done + 2 * sizeof word <= size ? done + sizeof word : size - sizeof word;
   }
-  return true;
+  return false;
 }
 
 // Rendering shows a struct inside itself as that, and a chain of them up to a length.

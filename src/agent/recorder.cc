@@ -40,17 +40,23 @@ struct Appended {
   bool quick;     // there was no need to wait, and little to copy: what it took is known beforehand
 };
 
-// Another thread may take away what is copied: then it is looked for anew.
+// Another thread may take away what is copied: then it is looked for anew, and left to the tracer in the end.
 uint64_t append_all(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words, Pieces& pieces) {
-  if (pieces.count == 0) return append_words(control, slot, &frame, words);
-  while (true) {
+  constexpr unsigned kPatience = 16;
+  for (unsigned round = 0; pieces.count > 0; ++round) {
     const Job job{&slot, &frame, words, pieces.list, pieces.list + pieces.count, words * 8 + pieces.size};
     const uint64_t call = append_pieces(control, job);
     if (call != RTRACE_PIECE_GONE) return call;
     drop_gone(pieces, {control, stack_pointer(frame)});
+    if (round == kPatience) {
+      pieces.count = 0;
+      pieces.size = 0;
+      pieces.cut = true;
+      frame.entry.head.fixed |= kCut;
+    }
     frame.entry.head.words = static_cast<uint16_t>(words + pieces.size / 8);
-    if (pieces.count == 0) return append_words(control, slot, &frame, words);
   }
+  return append_words(control, slot, &frame, words);
 }
 
 // What the record leaves out is read by the tracer while the thread stands behind it, in a question.
@@ -66,7 +72,9 @@ Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_
   return {call, quick};
 }
 
+// With Slot::questions as they are then, which nothing else needs yet.
 void stamp_entry(const Control& control, const Slot& slot, WrapperFrame& frame) {
+  frame.kept.second = slot.questions;
   frame.entry.held = slot.held;
   frame.entry.ticks = now(control);
 }
@@ -166,10 +174,10 @@ void keep_call(WrapperFrame& frame, Slot& slot, uint64_t call) {
 void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
   const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
   const bool inside = is_inside_another(slot);
-  const uint64_t questions = slot.questions;
   frame.entry.ticks = 0;
   if (inside) stamp_entry(control, slot, frame);
   const Appended appended = append_record<append_entry>(control, slot, frame, plan, plan.at_entry);
+  const uint64_t questions = frame.kept.second;
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
   keep_call(frame, slot, appended.call);
   if (inside || !appended.quick)

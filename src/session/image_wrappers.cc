@@ -4,6 +4,7 @@
 
 #include "explanation.h"
 #include "image.h"
+#include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
 #include "rtrace/tracee/thread.h"
 #include "wrapper_rules.h"

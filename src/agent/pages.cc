@@ -23,7 +23,6 @@ bool is_known(const Control& control, uint64_t page) {
 }
 
 __attribute__((noinline, cold)) bool becomes_known(const Reader& reader, uint64_t page) {
-  // A reader that names it would be one word too long for registers.
   if (Slot* slot = own_slot(reader.control))
     ask_within(reader.control, *slot, page);
   else

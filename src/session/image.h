@@ -39,8 +39,9 @@ struct Services {
   // Of trampolines; without an owners' list there are none.
   mech::OwnerList* owners = nullptr;
   mech::RecorderShare recorder = {};
-  std::string no_recorder = {};                          // why it cannot be used anywhere
-  size_t to_wrap = 0, trampolines = 0, breakpoints = 0;  // what came of those; the rest still wait
+  std::string no_recorder = {};  // why it cannot be used anywhere
+  // Functions that may become trampolines; of these, what became one, and what stays. The rest still wait.
+  size_t to_wrap = 0, trampolines = 0, breakpoints = 0;
 };
 
 // A function whose calls the threads record by themselves.
@@ -229,8 +230,8 @@ class Image {
     std::optional<Recordings> recordings;
     std::vector<mech::CountedCalls> handed_on;
     uint64_t unplaced = 0;  // told so far
-    std::array<std::optional<mech::BorrowedFrame>, 2>
-        lent;  // the last ones: without arguments in memory, with
+    // The last ones: for functions without arguments in memory, and with.
+    std::array<std::optional<mech::BorrowedFrame>, 2> lent;
   };
 
   void find_main_program();

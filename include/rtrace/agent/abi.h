@@ -22,8 +22,7 @@ struct Capture {
   uint8_t index = 0;         // of the register (0-5), or of the 8-byte stack slot above the return address
   uint8_t length_index = 0;  // 0-based integer argument
   uint16_t scale = 1;
-  uint16_t shape =
-      0;  // of what lies there: the number of its Shape; 0: it holds no pointers that are followed
+  uint16_t shape = 0;  // the number of what lies there; 0: it holds no pointers that are followed
   uint32_t bound = 0;
 };
 

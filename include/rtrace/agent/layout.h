@@ -63,9 +63,9 @@
 #define RTRACE_JOB_PIECES_END 32
 #define RTRACE_JOB_SIZE 40
 #define RTRACE_PIECE_SIZE 24
+#define RTRACE_PIECE_GONE 2  // of an append, which else names a call: no call_of() any record
 
 // Of the wrapper's frame, from rbp downwards.
-#define RTRACE_PIECE_GONE 2  // no call_of() any record
 #define RTRACE_FRAME_SIZE 272
 #define RTRACE_FRAME_SAVED 48
 #define RTRACE_FRAME_ARGUMENTS 96

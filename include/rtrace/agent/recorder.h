@@ -15,7 +15,7 @@
 // **No system call, as long as the owner lives.** A seccomp filter that the program sets for itself would
 // kill it for one. Who needs the tracer (a thread that has no slot yet, or no room in its ring, or reads a
 // page for the first time, or shares its thread pointer with another task) meets a breakpoint, Blob::ask. A
-// page that was there once may have gone since: it is looked at by one load, Blob::look, and the tracer takes
+// page that was there once may have gone since: it is read by loads, Blob::looks, and the tracer takes
 // its fault.
 //
 // **An append never sees a signal.** A record is written behind the ring's head and becomes visible by one

@@ -60,9 +60,9 @@ class CallDecoder {
   // True where some of the arguments, or of the result, lie in what no more than xmm0-xmm7 holds: x87's
   // registers, or the upper halves of ymm's.
   bool has_wide_arguments() const;
-  // True where a function may take the address of one that lies in memory: of a struct.
-  bool has_structs_in_memory() const;
   bool has_wide_result() const;
+  // True where a function may take the address of an argument that lies in memory: of a struct.
+  bool has_structs_in_memory() const;
   // How many of rdi rsi rdx rcx r8 r9 hold arguments, a format's further ones not counted.
   unsigned integer_registers() const;
   // True where a part of the result is in rdx.

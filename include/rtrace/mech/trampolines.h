@@ -39,7 +39,7 @@ std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& mem
 class Trampolines {
  public:
   // For one function, prologue's copy and stub together, at most.
-  static constexpr uint64_t kCodeBytes = arch::kMaxPrologue + kMaxWrapperStub;
+  static constexpr uint64_t kCodeBytes = arch::kMaxPrologue + kMaxFarStub;
 
   Trampolines(AddressSpace& space, PatchLedger& ledger, OwnerList& owners)
       : space_(space), ledger_(ledger), link_(owners) {}

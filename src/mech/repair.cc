@@ -56,6 +56,10 @@ class Repair {
   Repaired run();
   // All that was found to be foreign, put back or not.
   const std::vector<ForeignBytes>& bytes() const { return remains_.bytes; }
+  size_t standing() const {
+    return static_cast<size_t>(
+        std::ranges::count_if(remains_.bytes, [this](const ForeignBytes& bytes) { return stands(bytes); }));
+  }
 
  private:
   bool lies_in_jump(VirtAddr address) const;
@@ -72,6 +76,7 @@ class Repair {
   static void note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t tid, uint64_t own_mask);
   enum class Stand : uint8_t { running, stopped, outside };
   size_t put_back(Stand threads);
+  bool stands(const ForeignBytes& bytes) const;
   void lower_semaphores();
   bool lends_memory() const;
   void take_out(HaltedProcess& halted);
@@ -199,11 +204,14 @@ size_t Repair::put_back(Stand threads) {
     if (bytes.written.size() != 1 && threads != Stand::outside &&
         !(is_jump(bytes) && threads == Stand::stopped))
       continue;
-    std::vector<std::byte> now(bytes.written.size());
-    if (memory_.read_forced(bytes.address, now) != now.size() || now != bytes.written) continue;
-    places += memory_.write(bytes.address, bytes.original) == 0;
+    places += stands(bytes) && memory_.write(bytes.address, bytes.original) == 0;
   }
   return places;
+}
+
+bool Repair::stands(const ForeignBytes& bytes) const {
+  std::vector<std::byte> now(bytes.written.size());
+  return memory_.read_forced(bytes.address, now) == now.size() && now == bytes.written;
 }
 
 // Each once: the table forgets it first.
@@ -377,12 +385,14 @@ Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
     std::this_thread::sleep_for(std::exchange(pause, std::min(2 * pause, kLongestPause)));
     const Repaired more = Repair(pid, first.bytes(), false).run();
     all = {all.places + more.places,
+           0,
            all.handler || more.handler,
            all.pages + more.pages,
            more.left,
            more.kept,
            more.passing};
   }
+  all.standing = all.left.empty() ? 0 : first.standing();
   return all;
 }
 

@@ -21,7 +21,9 @@ std::string describe(const mech::Repaired& repaired) {
   if (repaired.handler) text += ", SIGTRAP has its default action again";
   if (repaired.pages > 0)
     text += fmt::format(", {} mapping{} removed", repaired.pages, repaired.pages == 1 ? "" : "s");
-  if (!repaired.left.empty())
+  if (repaired.standing > 0)
+    text += fmt::format("; {} could not be yet: {}", repaired.standing, repaired.left);
+  else if (!repaired.left.empty())
     text += fmt::format("; pages of rtrace stay mapped in it, unused: {}", repaired.left);
   if (!repaired.kept.empty())
     text += fmt::format("; pages of rtrace stay mapped in it for good: {}", repaired.kept);
@@ -43,7 +45,7 @@ std::string repair_one(pid_t pid, bool& failed) {
     return fmt::format("cannot repair {}: {}", pid, reason);
   try {
     const mech::Repaired repaired = mech::repair(pid, {}, true);
-    failed = false;
+    failed = repaired.standing > 0;
     return fmt::format("{} ({}): {}", pid, tracee::read_comm(pid), describe(repaired));
   } catch (const Error& error) {
     return fmt::format("cannot repair {}: {}", pid, error.what());

@@ -1,6 +1,5 @@
 #include "rtrace/tracee/seizing.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -59,13 +58,14 @@ void Seizing::on_alarm(int) {
 }
 
 // Whoever made them ours: those that seized threads create are from their first moment. Its thread stands in
-// ptrace(2) and holds no lock, so that memory may be allocated here.
+// ptrace(2) and holds no lock, so that memory may be allocated here. A look comes first: a tracee's stop is
+// told, and would be taken, whether or not one asks for stops (kernel/exit.c, wait_task_stopped).
 void Seizing::reap() {
   for (pid_t tid : read_tasks(pid_)) {
-    siginfo_t info{};
-    if (tid != pid_ && waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | __WALL) == 0 &&
-        info.si_pid != 0)
-      ended_.push_back({tid, {info.si_code, info.si_status}});
+    if (tid == pid_) continue;
+    const auto event = peek(tid);
+    if (!event || !event->status.is_end()) continue;
+    if (auto end = consume(tid, Block::no)) ended_.push_back(*end);
   }
 }
 

@@ -117,6 +117,34 @@ class Vfork(unittest.TestCase):
             process.process.stdin.close()
             self.assertEqual(process.process.wait(harness.PATIENCE), 0)
 
+    def test_a_repair_says_that_code_on_loan_stays_until_the_child_is_gone(self):
+        with harness.Target([harness.target("vforks"), "later"]) as process:
+            process.expect("pid")
+            os.environ["RTRACE_DIE_AT"] = "remote-call:1:both"
+            try:
+                with self.assertRaisesRegex(harness.Failure, "never ready"):
+                    attach(process)
+            finally:
+                del os.environ["RTRACE_DIE_AT"]
+            harness.wait_until(lambda: harness.tracer(process.pid) == 0, "no tracer is left")
+            process.go()
+            process.expect("child")
+            lent = harness.altered_code(process.pid)
+            self.assertEqual(len(lent), 1)
+            repaired = harness.run(["--repair", "-p", str(process.pid)], separate=False)
+            self.assertEqual(repaired.status, 1, repaired)
+            self.assertIn("0 places in its code put back; 1 could not be yet: a child of it runs in its memory",
+                          repaired.stderr)
+            self.assertEqual(harness.altered_code(process.pid), lent)
+            process.go()
+            process.expect("collected")
+            repaired = harness.run(["--repair", "-p", str(process.pid)], separate=False)
+            self.assertEqual(repaired.status, 0, repaired)
+            self.assertIn(": 1 place in its code put back\n", repaired.stderr)
+            self.assertEqual(harness.altered_code(process.pid), [])
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+
     def test_attached_while_it_sleeps_it_is_traced_once_it_wakes(self):
         with harness.Target([harness.target("vforks")]) as process:
             process.expect("child")

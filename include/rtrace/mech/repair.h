@@ -14,6 +14,7 @@ namespace rtrace::mech {
 
 struct Repaired {
   size_t places = 0;     // in the code, that hold the program's own bytes again
+  size_t standing = 0;   // that could not be put back yet; with `left`
   bool handler = false;  // the bridging handler was taken out
   size_t pages = 0;      // mappings of ours that were unmapped
   std::string left;      // why others stay, inert; empty where none does

@@ -1,5 +1,6 @@
-/* vforks: makes a child by vfork, in whose hands the parent sleeps uninterruptibly until a line comes on
-   standard input and the child, which calls add(2, 2) first, ends. Then calls add(3, 3) for each line more.
+/* vforks [later]: makes a child by vfork (later: when a line comes on standard input), in whose hands the
+   parent sleeps uninterruptibly until a line comes and the child, which calls add(2, 2) first, ends. Then
+   calls add(3, 3) for each line more.
  */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -14,9 +15,11 @@ static int line(void) {
   return 0;
 }
 
-int main(void) {
+int main(int count, char** words) {
+  (void)words;
   printf("pid %d\n", (int)getpid());
   fflush(stdout);
+  if (count > 1 && !line()) return 3;
   pid_t child = vfork();
   if (child == 0) {
     if (write(STDOUT_FILENO, "child\n", 6) != 6 || !line()) _exit(8);

@@ -97,5 +97,44 @@ TEST(Seizing, DoesSoWhereSigalrmWasBlockedAndBlocksItAgain) {
   EXPECT_EQ(sigismember(&now, SIGALRM), 1);
 }
 
+// A process of two threads that goes on until it is killed.
+int two_threads(const SharedValue<Tids>& tids) {
+  std::thread made([&] {
+    tids->made = gettid();
+    for (;;) pause();
+  });
+  made.join();
+  return 1;
+}
+
+TEST(Seizing, LeavesTheStopsOfThreadsForWhoWaitsForThem) {
+  const SharedValue<Tids> tids;
+  Child child([&] { return two_threads(tids); });
+  while (tids->made == 0) sched_yield();
+  Seizing seizing(child.pid());
+  ASSERT_EQ(seizing.seize(child.pid()), 0);
+  ASSERT_EQ(seizing.seize(tids->made), 0);
+  ASSERT_EQ(interrupt(tids->made), Alive::yes);
+  while (!peek(tids->made)) sched_yield();
+
+  constexpr int kTimes = 20'000;
+  std::atomic<int> seized = 0;
+  std::thread alarms([&, seizer = gettid()] {
+    for (int now = seized; now < kTimes; now = seized) {
+      tgkill(getpid(), seizer, SIGALRM);
+      while (seized == now) sched_yield();
+    }
+  });
+  for (; seized < kTimes; ++seized) EXPECT_NE(seizing.seize(child.pid()), 0);  // it is ours already
+  alarms.join();
+
+  EXPECT_TRUE(seizing.take_ended().empty());
+  const auto stop = peek(tids->made);
+  EXPECT_TRUE(stop && std::holds_alternative<Interrupted>(classify(stop->status)));
+  kill(child.pid(), SIGKILL);
+  while (const auto event = consume(tids->made, Block::yes))  // else the process's end would not be told
+    if (event->status.is_end()) break;
+}
+
 }  // namespace
 }  // namespace rtrace::tracee

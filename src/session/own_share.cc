@@ -18,11 +18,11 @@
 namespace rtrace::session {
 namespace {
 
-constexpr uint64_t kLongestLook = 2'000'000;  // ns, for each place where the tracer may be
-constexpr uint64_t kLongestTry = 20'000'000;  // ns, for the fewest where others use the processors
+constexpr uint64_t kLongestLook = 2'000'000;   // ns, for each place where the tracer may be
+constexpr uint64_t kLongestTry = 200'000'000;  // ns, for the fewest where others use the processors
 constexpr size_t kMost = 400, kFewest = 16;
-constexpr size_t kWarm = 8;           // the first ones meet cold caches
-constexpr unsigned kStartWait = 200;  // ms, for the child's first stop
+constexpr size_t kWarm = 8;            // the first ones meet cold caches
+constexpr unsigned kStartWait = 2000;  // ms, for the child's first stop
 
 // What is subtracted must not be more than what there was: of a hundred stops five may have been shorter.
 constexpr size_t kLowPercent = 5;

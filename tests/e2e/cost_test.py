@@ -110,7 +110,8 @@ class Cost(unittest.TestCase):
         self.assertLessEqual(reads, READS + OTHERS, seen)
         self.assertLessEqual(sum(others.pop(name, 0) for name in ALLOCATOR), GROWTH, seen)
         if DURATIONS & set(options):
-            self.assertLessEqual(others.pop(ACCOUNT, 0), STOPS * ACCOUNTS_A_STOP + OTHERS, seen)
+            # As many as all stops of the longer run may have, even if in the shorter one no stop was late.
+            self.assertLessEqual(others.pop(ACCOUNT, 0), STOPS * ACCOUNTS_A_STOP * MANY / (MANY - FEW) + OTHERS, seen)
         self.assertLessEqual(sum(others.values()), OTHERS, seen)
 
     def test_of_an_entry_in_a_library(self):

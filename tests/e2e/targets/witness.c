@@ -142,8 +142,11 @@ static int signals(void) {
 
 /* --- queue */
 
+enum { burst = 10 }; /* signals, then a pair of calls, or the receiver would do nothing else */
+
 static volatile sig_atomic_t received, disorder;
 static pid_t sender;
+static _Atomic long* paired; /* calls so far; shared */
 
 static void in_order(int signal, siginfo_t* info, void* context) {
   (void)signal, (void)context;
@@ -154,11 +157,14 @@ static void in_order(int signal, siginfo_t* info, void* context) {
 
 static void send_all(pid_t to, int stop) {
   struct pollfd fd = {.fd = stop, .events = POLLIN};
+  long seen = 0;
   for (int number = 0; poll(&fd, 1, 0) == 0; number++) {
+    while (number % burst == 0 && atomic_load(paired) == seen && poll(&fd, 1, 0) == 0) usleep(100);
+    seen = atomic_load(paired);
     union sigval value = {.sival_int = number};
     while (sigqueue(to, SIGRTMIN, value) != 0)
       if (errno != EAGAIN) _exit(1);
-    usleep(100); /* or the receiver would do nothing else */
+    usleep(100);
   }
   _exit(0);
 }
@@ -171,7 +177,8 @@ static int queue(void) {
   sigaddset(&numbered, SIGRTMIN);
   sigprocmask(SIG_BLOCK, &numbered, &old);
   int stop[2], status = 0;
-  if (pipe(stop) != 0) return 2;
+  paired = mmap(NULL, sizeof *paired, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (paired == MAP_FAILED || pipe(stop) != 0) return 2;
   sender = fork();
   if (sender == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -180,7 +187,7 @@ static int queue(void) {
   sigprocmask(SIG_SETMASK, &old, NULL);
   ready();
   while (!told())
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 50; i++, atomic_fetch_add(paired, 1))
       if (add(i, 1) != i + 1 || twice(i) != 2 * i) return 4;
   if (write(stop[1], "x", 1) != 1) return 2;
   while (waitpid(sender, &status, 0) < 0 && errno == EINTR) {

@@ -52,6 +52,9 @@ void Engine::settle_clock(Task& task, Asked asked) {
     task.account.at_last_stop.reset();
   }
   task.clock.ran(stop_costs_.own(*passed, account, account ? where_we_were(task) : Tracer::on_its_processor));
+  // What was recorded before the stop was told the time with the thread's wake-up in it, as their returns
+  // will be: an ordinary one cancels out.
+  if (ticks_ && times_calls_) task.stack.set_back(task.clock.time() + stop_costs_.low());
 }
 
 // When the present stop came. Of one that came as soon as is usual it is not asked.

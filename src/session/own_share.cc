@@ -18,8 +18,9 @@
 namespace rtrace::session {
 namespace {
 
-constexpr uint64_t kLongestLook = 2'000'000;   // ns, for each place where the tracer may be
-constexpr uint64_t kLongestTry = 200'000'000;  // ns, for the fewest where others use the processors
+constexpr uint64_t kLongestLook = 2'000'000;  // ns, for each place where the tracer may be
+// ns, for the fewest where others use the processors: of what there must be, and of what may be
+constexpr uint64_t kLongestTry = 200'000'000, kShortTry = 20'000'000;
 constexpr size_t kMost = 400, kFewest = 16;
 constexpr size_t kWarm = 8;            // the first ones meet cold caches
 constexpr unsigned kStartWait = 2000;  // ms, for the child's first stop
@@ -90,7 +91,7 @@ tracee::PeekAnswer next_stop(Wait wait, uint64_t until) {
 
 // From one resumption to the next stop, as at a hit: the registers are read and written, and the stop is
 // peeked.
-Costs measure(pid_t child, Wait wait) {
+Costs measure(pid_t child, Wait wait, uint64_t longest_try) {
   Costs costs;
   tracee::RunTimesFile account;
   std::optional<tracee::RunTimes> before;
@@ -103,12 +104,12 @@ Costs measure(pid_t child, Wait wait) {
     before = now;
     resumed = monotonic_now();
     if (tracee::resume(child) == tracee::Alive::gone) break;
-    const auto answer = next_stop(wait, end + kLongestTry);
+    const auto answer = next_stop(wait, end + longest_try);
     const uint64_t seen = monotonic_now();
     if (!answer.event && !answer.no_children) continue;  // a signal of ours
     if (!answer.event || answer.event->tid != child || answer.event->status.is_end()) break;
     costs.passed.push_back(seen - resumed);
-    if ((seen > end && costs.enough()) || seen > end + kLongestTry) break;
+    if ((seen > end && costs.enough()) || seen > end + longest_try) break;
   }
   return costs;
 }
@@ -131,15 +132,15 @@ event::StopCosts::Stop low_of(const Costs& costs) {
 
 // The child stands stopped, on the same processor.
 std::optional<StopCost> measure_everywhere(pid_t child, const OnOneProcessor& place) {
-  const Costs costs = measure(child, Wait::asleep);
+  const Costs costs = measure(child, Wait::asleep, kLongestTry);
   if (!costs.enough()) return std::nullopt;
   StopCost cost;
   cost.stops.together = low_of(costs);
   const auto passed = settled(costs.passed);
   cost.spread_ns = (at_percent(passed, 90) - at_percent(passed, 10)) / 2;
   if (place.send_away(child)) {
-    cost.stops.awake = low_of(measure(child, Wait::awake));
-    cost.stops.asleep = low_of(measure(child, Wait::asleep));
+    cost.stops.awake = low_of(measure(child, Wait::awake, kShortTry));
+    cost.stops.asleep = low_of(measure(child, Wait::asleep, kShortTry));
   }
   const auto& [together, awake, asleep] = cost.stops;
   RTRACE_LOG(

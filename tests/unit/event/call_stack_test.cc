@@ -53,11 +53,33 @@ class CallStackTest : public testing::Test {
     return calls(returned);
   }
 
+  // Of the call that returns.
+  uint64_t duration_of(const FrameIdentity& at) {
+    dead.clear();
+    std::vector<Frame> returned;
+    stack.leave(at, {now, now}, returned, dead);
+    return returned.empty() ? ~uint64_t{0} : returned.front().duration;
+  }
+
   CallStack stack;
   std::vector<Frame> dead;
   uint64_t last_call = 0;
   uint64_t now = 0;
 };
+
+TEST_F(CallStackTest, NoCallBeganLaterThanTheClockIsSetBackTo) {
+  now = 100;
+  enter(identity(0x900));
+  now = 5000;
+  enter(identity(0x800), kG);
+  enter(identity(0x700), kH);
+  stack.set_back(200);
+  now = 300;
+  EXPECT_EQ(duration_of(identity(0x700)), 100u);
+  now = 350;
+  EXPECT_EQ(duration_of(identity(0x800)), 150u);
+  EXPECT_EQ(duration_of(identity(0x900)), 250u);
+}
 
 TEST_F(CallStackTest, EntryKeepsWhatItIsGiven) {
   Frame& frame = stack.enter(identity(100), kG, ProbeId{3}, CallId{9}, {11, 12}, dead);

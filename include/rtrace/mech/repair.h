@@ -17,7 +17,7 @@ struct Repaired {
   size_t standing = 0;   // that could not be put back yet; with `left`
   bool handler = false;  // the bridging handler was taken out
   size_t pages = 0;      // mappings of ours that were unmapped
-  std::string left;      // why others stay, inert; empty where none does
+  std::string left;      // why those, or mappings, stay, inert; empty where none does
   std::string kept;      // why some stay for good, and are no remains any more
   bool passing = false;  // those who need what is left run, and are elsewhere when they have
   bool nothing() const { return places == 0 && !handler && pages == 0 && left.empty() && kept.empty(); }

@@ -159,12 +159,12 @@ static void send_all(pid_t to, int stop) {
   struct pollfd fd = {.fd = stop, .events = POLLIN};
   long seen = 0;
   for (int number = 0; poll(&fd, 1, 0) == 0; number++) {
-    while (number % burst == 0 && atomic_load(paired) == seen && poll(&fd, 1, 0) == 0) usleep(100);
+    while (number % burst == 0 && atomic_load(paired) == seen && poll(&fd, 1, 1) == 0) continue;
     seen = atomic_load(paired);
     union sigval value = {.sival_int = number};
     while (sigqueue(to, SIGRTMIN, value) != 0)
       if (errno != EAGAIN) _exit(1);
-    usleep(100);
+    usleep(100); /* thousands a second, not hundreds of thousands: this is the load, nothing waits for it */
   }
   _exit(0);
 }

@@ -74,7 +74,12 @@ std::span<const std::byte> ValueDecoder::load(Place place, uint64_t size,
   return out.first(memory_.read(place.address, out));
 }
 
-Value ValueDecoder::decode(const Type& type, Place place, Lens outer) {
+Value ValueDecoder::decode(const Type& type, Place place) {
+  budget_ = kMostValues;
+  return decode_part(type, place, Lens::none);
+}
+
+Value ValueDecoder::decode_part(const Type& type, Place place, Lens outer) {
   if (budget_ == 0) return left_out();
   --budget_;
   Lens lens = type.lens != Lens::none ? type.lens : outer;
@@ -108,16 +113,16 @@ Value ValueDecoder::decode_kind(const Type& type, Place place, Lens lens) {
     case Type::Kind::buffer:
       return buffer(type, place);
     case Type::Kind::error:
-      return decode(*type.inner, place, lens);
+      return decode_part(*type.inner, place, lens);
     case Type::Kind::container:
       return container(type, place, lens);
     case Type::Kind::socket_address:
       return socket_address(type, place);
     case Type::Kind::choice:
-      return decode(chosen(type), place, lens);
+      return decode_part(chosen(type), place, lens);
     case Type::Kind::named: {
       TypeRef target = type.target.lock();
-      return target ? decode(*target, place, lens) : unreadable();
+      return target ? decode_part(*target, place, lens) : unreadable();
     }
     case Type::Kind::integer:
     case Type::Kind::character:
@@ -165,7 +170,7 @@ Value ValueDecoder::pointee(const Type& type, VirtAddr address, Lens lens) {
   if (type.kind == Type::Kind::structure) {
     if (auto limit = expansion_limit(type, address)) return *limit;
   }
-  Value value = decode(type, {{}, address}, lens);
+  Value value = decode_part(type, {{}, address}, lens);
   // The pointer is known even where what it points at is not.
   if (value.kind == Value::Kind::unreadable && value.raw == 0) value.raw = address.value;
   return value;
@@ -206,7 +211,7 @@ Value ValueDecoder::structure(const Type& type, Place place, Lens lens) {
     }
     Place part = part_of(place, member.offset);
     value.members.push_back(member.bit_size != 0 ? bit_field(member, part, lens)
-                                                 : decode(*member.type, part, lens));
+                                                 : decode_part(*member.type, part, lens));
     value.members.back().name = member.name;
   }
   structs_.pop_back();
@@ -254,7 +259,7 @@ Value ValueDecoder::array(const Type& type, Place place, Lens lens) {
     if (i == shown) break;
     Place at = part_of(place, i * size);
     at.bytes = at.bytes.first(std::min<uint64_t>(size, at.bytes.size()));
-    value.members.push_back(decode(*element, at, lens));
+    value.members.push_back(decode_part(*element, at, lens));
   }
   value.cut = *count > value.members.size();
   return value;

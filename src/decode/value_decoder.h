@@ -41,11 +41,15 @@ class ValueDecoder {
   ValueDecoder(const Memory& memory, const Limits& limits, const LengthSource& lengths)
       : memory_(memory), limits_(limits), lengths_(lengths) {}
 
-  Value decode(const proto::Type& type, Place place, proto::Lens outer = proto::Lens::none);
+  // An argument or a result, with all that it leads to, up to a number of values that is its own: however
+  // large the others are, each is shown.
+  Value decode(const proto::Type& type, Place place);
   // Of what a call that has failed did not fill: its address, where it is behind a pointer.
   Value unfilled(const proto::Type& type, Place place);
 
  private:
+  static constexpr unsigned kMostValues = 1024;  // hostile data must not make a tree that nobody can read
+
   struct Expansion {
     const proto::Type* type = nullptr;
     Place place;
@@ -53,6 +57,7 @@ class ValueDecoder {
   using Scalar = std::array<std::byte, 16>;
 
   std::span<const std::byte> load(Place place, uint64_t size, std::span<std::byte> storage) const;
+  Value decode_part(const proto::Type& type, Place place, proto::Lens outer);
   Value decode_kind(const proto::Type& type, Place place, proto::Lens lens);
   Value integral(const proto::Type& type, Place place, proto::Lens lens) const;
   Value pointer(const proto::Type& type, Place place, proto::Lens lens);
@@ -80,7 +85,7 @@ class ValueDecoder {
   const LengthSource& lengths_;
   std::vector<Expansion> structs_;  // being decoded, the innermost last
   std::optional<uint64_t> left_;    // of the result, for lengths that share it
-  unsigned budget_ = 1024;          // of values: hostile data must not make a tree that nobody can read
+  unsigned budget_ = 0;             // of values
 };
 
 // Characters of 2 or 4 bytes as UTF-8, up to a NUL or `most` of them. What is no character becomes U+FFFD.

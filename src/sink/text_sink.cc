@@ -10,11 +10,13 @@
 #include <unordered_map>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "color.h"
 #include "digits.h"
 #include "names.h"
 #include "rtrace/base/text.h"
+#include "shares.h"
 #include "stamper.h"
 
 namespace rtrace::sink {
@@ -22,11 +24,16 @@ namespace {
 
 // However long the arguments were, a number or an address as the result is still shown.
 constexpr size_t kLeastForResult = 64;
+// The part of a line, one of so many, that is kept for the arguments that a return tells.
+constexpr size_t kShareAtReturn = 4;
 
-void cut(std::string& text, size_t size) {
-  while (size > 0 && (text[size] & 0xc0) == 0x80) --size;
+constexpr std::string_view kDots = "...";
+
+// What stands in `text` from `start` on ends at `size`, or before it: never half a character.
+void cut(std::string& text, size_t start, size_t size) {
+  while (size > start && (text[size] & 0xc0) == 0x80) --size;
   text.resize(size);
-  text += "...";
+  text += kDots;
 }
 
 }  // namespace
@@ -71,8 +78,8 @@ struct TextSink::Impl {
   void begin_line();
   void begin_call_line(VirtAddr return_address, unsigned depth);
   Begun begin_resumed_line(event::CallId call, const decode::ProbeLabel& label, unsigned depth);
-  void append_arguments(std::span<const decode::Argument> arguments, size_t& rendered);
-  bool append_bounded(const decode::Value& value, size_t room);
+  void append_arguments(std::span<const decode::Argument> arguments, Begun& begun);
+  void shorten(size_t start, size_t room);
   void append_result(const decode::CallReturned& call, size_t room);
   void append_pad();
   const std::string& text_of(const decode::ProbeLabel& label);
@@ -83,6 +90,10 @@ struct TextSink::Impl {
   Output& output;
   const TextOptions options;
   Stamper stamper;
+  struct Part {
+    size_t from = 0, size = 0;
+  };
+  std::vector<Part> parts;   // of `out`: the arguments of the line being built
   std::string out;           // what this record prints
   size_t line_start = 0;     // in `out`, of the line being built
   size_t column_before = 0;  // columns of that line that earlier records have printed
@@ -162,38 +173,56 @@ TextSink::Impl::Begun TextSink::Impl::begin_resumed_line(event::CallId call, con
   return begun;
 }
 
-// Appends the value, cut after `room` bytes; false where it was.
-bool TextSink::Impl::append_bounded(const decode::Value& value, size_t room) {
-  size_t start = out.size();
-  decode::append_text(out, value, options.render);
-  if (out.size() - start <= room) return true;
-  cut(out, start + room);
-  return false;
-}
-
-// `rendered` is what this call's line has had so far, and is brought up to date. Nothing follows an argument
-// that was cut.
-void TextSink::Impl::append_arguments(std::span<const decode::Argument> arguments, size_t& rendered) {
-  size_t start = out.size();
+// `rendered` is what this call's line has had so far, and is brought up to date. Where not all have room, the
+// longest are cut: whatever stands before it, an argument is seen.
+void TextSink::Impl::append_arguments(std::span<const decode::Argument> arguments, Begun& begun) {
+  const size_t start = out.size();
   bool separate = open && open->rendered > 0;
-  auto used = [&] { return rendered + (out.size() - start); };
+  parts.clear();
   for (const decode::Argument& argument : arguments) {
     if (argument.value.kind == decode::Value::Kind::hidden) continue;
-    if (used() > options.render.max_line) break;
     if (separate) out += ", ";
     separate = true;
-    if (!append_bounded(argument.value, options.render.max_line - std::min(used(), options.render.max_line)))
-      break;
+    const size_t from = out.size();
+    decode::append_text(out, argument.value, options.render);
+    parts.push_back({from, out.size() - from});
   }
-  rendered += out.size() - start;
+  // What is known at the return only has its part of the line.
+  size_t most = options.render.max_line;
+  if (begun.more_at_return) most -= most / kShareAtReturn;
+  const size_t room = most - std::min(most, begun.rendered);
+  if (out.size() - start > room) shorten(start, room);
+  begun.rendered += out.size() - start;
   if (options.color) color_strings(out, start);
+}
+
+// What stands from `start` on, of which `parts` tells the arguments, to `room` bytes and a few for `...`.
+void TextSink::Impl::shorten(size_t start, size_t room) {
+  std::vector<size_t> lengths;
+  size_t between = out.size() - start;
+  for (const Part& part : parts) lengths.push_back(part.size), between -= part.size;
+  // A value no longer than the dots gains nothing by them.
+  const size_t share = std::max(fair_share(lengths, room - std::min(room, between)), kDots.size());
+  const std::string whole = out.substr(start);
+  out.resize(start);
+  size_t copied = 0;
+  for (const Part& part : parts) {
+    const size_t from = part.from - start;
+    out.append(whole, copied, from - copied);
+    const size_t begin = out.size();
+    out.append(whole, from, part.size);
+    if (part.size > share) cut(out, begin, begin + share);
+    copied = from + part.size;
+  }
 }
 
 // Whether or not errno is shown with it: the color says what the prototype knows of failures.
 void TextSink::Impl::append_result(const decode::CallReturned& call, size_t room) {
   const bool failed = call.error || call.result.kind == decode::Value::Kind::error_result;
   const size_t start = out.size();
-  append_bounded(call.result, std::max(room, kLeastForResult));
+  decode::append_text(out, call.result, options.render);
+  const size_t end = start + std::max(room, kLeastForResult);
+  if (out.size() > end) cut(out, start, end);
   if (!options.color) return;
   if (!failed) return color_strings(out, start);
   out.insert(start, kErrorColor);
@@ -260,7 +289,7 @@ void TextSink::Impl::operator()(const decode::CallEntered& call) {
   out += text_of(*call.label);
   out += '(';
   Open begun{{call.call, call.return_address, 0, call.more_at_return}, 0};
-  append_arguments(call.arguments, begun.rendered);
+  append_arguments(call.arguments, begun);
   if (call.label->instant) {
     out += ")\n";
     append_frames(call.frames);
@@ -285,7 +314,8 @@ void TextSink::Impl::operator()(const decode::CallReturned& call) {
   } else {
     begun = begin_resumed_line(call.call, *call.label, call.depth);
   }
-  append_arguments(call.arguments, begun.rendered);
+  begun.more_at_return = false;
+  append_arguments(call.arguments, begun);
   open.reset();
   append_pad();
   size_t room = options.render.max_line - std::min(begun.rendered, options.render.max_line);

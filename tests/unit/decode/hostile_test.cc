@@ -75,6 +75,19 @@ TEST(HostileInput, MutatedPrototypesAndEndlessMemoryGiveBoundedText) {
   EXPECT_GT(decoded, 2000U);
 }
 
+TEST(HostileInput, AHugeArgumentLeavesTheNextItsValues) {
+  proto::Diagnostics diagnostics;
+  const auto file =
+      proto::parse_conf("int f(array(array(int, 1000), 1000)*, array(int, 3)*);", "t", {}, diagnostics);
+  const CallDecoder decoder(file.functions.at("f"), {32, 1000});
+  arch::Regs regs;
+  regs.raw.rdi = 0x1000, regs.raw.rsi = 0x2000;
+  const auto entered = decoder.enter(regs, EndlessMemory());
+  ASSERT_EQ(entered.arguments.size(), 2u);
+  EXPECT_EQ(entered.arguments[1].value.members.size(), 3u);
+  EXPECT_FALSE(entered.arguments[1].value.cut);
+}
+
 TEST(HostileInput, AnElementLargerThanAnyReadIsNotAllocated) {
   proto::Diagnostics diagnostics;
   const auto file = proto::parse_conf(

@@ -203,21 +203,38 @@ TEST_F(TextSinkTest, DurationsFollowTheResult) {
 TEST_F(TextSinkTest, TheArgumentsOfACallAreBounded) {
   TextOptions options;
   options.align = 0;
-  options.render.max_line = 10;
+  options.render.max_line = 12;
   EXPECT_EQ(
       print({a.enter(f, 1, {number(12345), number(12345678), number(1)}), a.leave(f, 1, number(7).value)},
             options),
-      "f(12345, 123...) = 7\n");
+      "f(123..., 123..., 1) = 7\n");
   EXPECT_EQ(
       print({a.enter(f, 1, {number(12)}), a.leave(f, 1, number(7).value, 0, {number(345678901), number(1)})},
             options),
-      "f(12, 345678...) = 7\n");
-  auto outer = a.enter(f, 1, {number(12345678)});
-  std::get<decode::CallEntered>(outer.body).more_at_return = true;
-  EXPECT_EQ(print({outer, a(decode::Exited{0}), a.leave(f, 1, number(7).value, 0, {number(345)})}, options),
-            "f(12345678 <unfinished ...>\n"
+      "f(12, 34567..., 1) = 7\n");
+}
+
+TEST_F(TextSinkTest, WhatStandsBeforeAnArgumentDoesNotHideIt) {
+  TextOptions options;
+  options.align = 0;
+  options.render.max_line = 50;
+  const auto path = text("/etc/hostname"), huge = text(std::string(1000, 'x'));
+  EXPECT_EQ(print({a.enter(f, 1, {huge, path, huge}), a.leave(f, 1, number(7).value)}, options),
+            "f(\"xxxxxxxxxxxxxx..., \"/etc/hostname\", \"xxxxxxxxxxxxxx...) = 7\n");
+}
+
+TEST_F(TextSinkTest, WhatAReturnTellsHasItsPartOfTheLine) {
+  TextOptions options;
+  options.align = 0;
+  options.render.max_line = 40;
+  auto call = a.enter(f, 1, {text(std::string(1000, 'x'))});
+  std::get<decode::CallEntered>(call.body).more_at_return = true;
+  EXPECT_EQ(print({call, a.leave(f, 1, number(7).value, 0, {number(345)})}, options),
+            "f(\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx..., 345) = 7\n");
+  EXPECT_EQ(print({call, a(decode::Exited{0}), a.leave(f, 1, number(7).value, 0, {number(345)})}, options),
+            "f(\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx... <unfinished ...>\n"
             "+++ exited (status 0) +++\n"
-            "<... f resumed> 34...) = 7\n");
+            "<... f resumed> 345) = 7\n");
 }
 
 TEST_F(TextSinkTest, AHugeResultIsBoundedToo) {

@@ -73,7 +73,7 @@ std::optional<Refused> Survey::run() {
   if (first && first->insn.kind == Insn::Kind::nop && first->encoding.is(1, 0x1e) &&
       first->encoding.modrm == 0xfa)
     at_ = end_ = first->next();
-  while (end_ < at_ + kNearJump)
+  while (end_ < at_ + entry_.jump)
     if (auto reason = take_next()) return reason;
   if (auto reason = check_targets()) return reason;
   return check_last();
@@ -90,11 +90,11 @@ std::optional<Refused> Survey::take_next() {
   reached_ = reached_ || is_target(end_);
   if (!reached_) {
     if (!is_padding(*step)) return refused("code that no instruction before it leads to", end_);
-    end_ = std::min(step->next(), at_ + kNearJump);
+    end_ = std::min(step->next(), at_ + entry_.jump);
     return std::nullopt;
   }
   if (step->insn.kind == Insn::Kind::int3) return refused("an int3 of the program's own", end_);
-  if (step->call() && step->next() < at_ + kNearJump)
+  if (step->call() && step->next() < at_ + entry_.jump)
     return refused("its return address lies inside the jump", end_);
   end_ = step->next();
   reached_ = falls_through(step->insn.kind);
@@ -134,6 +134,30 @@ bool Survey::is_target(VirtAddr address) const {
 }
 
 }  // namespace
+
+bool ends_for_good(std::span<const std::byte> code, VirtAddr from) {
+  bool goes_on = true;
+  while (!code.empty()) {
+    const auto insn = decode(code, from);
+    if (!insn || insn->length > code.size()) return false;
+    goes_on = falls_through(insn->kind);
+    code = code.subspan(insn->length);
+    from = from + insn->length;
+  }
+  return !goes_on;
+}
+
+bool is_padding(std::span<const std::byte> code, VirtAddr from, size_t size) {
+  for (size_t at = 0; at < size;) {
+    const auto rest = code.subspan(at);
+    const auto insn = decode(rest, from + at);
+    if (!insn) return false;
+    const auto bytes = rest.first(insn->length);
+    if (!is_padding({from + at, bytes, *insn, *parse_encoding(bytes)})) return false;
+    at += insn->length;
+  }
+  return true;
+}
 
 std::variant<Prologue, Refused> relocate_prologue(const EntryCode& entry, VirtAddr to) {
   Survey survey(entry);

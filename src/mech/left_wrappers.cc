@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "rtrace/agent/recorder.h"
 #include "rtrace/arch/jump.h"
+#include "rtrace/tracee/thread.h"
 
 namespace rtrace::mech {
 namespace {
 
 constexpr uint32_t kMostFunctions = 1U << 20;
+constexpr size_t kDeepestStack = size_t{1} << 20;  // of a thread's stack that is looked at
 
 uint64_t open_calls_of(const agent::Summary& summary) {
   uint64_t open = summary.entered;
@@ -20,8 +23,22 @@ uint64_t open_calls_of(const agent::Summary& summary) {
 }  // namespace
 
 bool is_jump(const ForeignBytes& bytes) {
+  if (bytes.hop) return false;
+  if (bytes.written.size() == arch::kShortJump)
+    return arch::short_jump_target(bytes.written, bytes.address).has_value();
   return bytes.written.size() == arch::kNearJump &&
          arch::near_jump_target(bytes.written, bytes.address).has_value();
+}
+
+void order_jumps(std::vector<ForeignBytes>& all) {
+  std::set<VirtAddr> hops;
+  for (const ForeignBytes& bytes : all)
+    if (const auto hop = arch::short_jump_target(bytes.written, bytes.address);
+        hop && bytes.written.size() == arch::kShortJump)
+      hops.insert(*hop);
+  for (ForeignBytes& bytes : all)
+    bytes.hop |= bytes.written.size() == arch::kNearJump && hops.contains(bytes.address);
+  std::stable_partition(all.begin(), all.end(), [](const ForeignBytes& bytes) { return !bytes.hop; });
 }
 
 bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains) {
@@ -86,6 +103,27 @@ bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains) {
     if (page.kind == agent::kBlobMapping || page.kind == agent::kCopiesMapping) code.push_back(page.range);
   const StandingThread standing{thread.tid, thread.pc, thread.stack};
   return !remains.recorders.empty() && patch_conflicts(code, {&standing, 1});
+}
+
+// Frame: kernel arch/x86/include/asm/sigframe.h; the return to rt_sigreturn first, rip at 176, cs behind it
+// at 192.
+bool handler_returns_to(pid_t tid, const tracee::ProcessMemory& memory,
+                        const std::vector<tracee::MapsEntry>& maps,
+                        const std::function<bool(VirtAddr)>& ours) {
+  constexpr size_t kRip = 176 / 8, kSelectors = 192 / 8;
+  constexpr uint64_t kUserCode = 0x33;  // arch/x86/include/asm/segment.h, __USER_CS
+  const auto regs = tracee::registers(tid);
+  const auto* mapping = regs ? tracee::find_mapping(maps, regs->sp()) : nullptr;
+  if (mapping == nullptr) return regs.has_value();
+  const uint64_t size = std::min<uint64_t>(mapping->range.end - regs->sp(), kDeepestStack);
+  std::vector<uint64_t> words(size / sizeof(uint64_t));
+  const size_t got = memory.read(regs->sp(), std::as_writable_bytes(std::span(words)));
+  words.resize(got / sizeof(uint64_t));
+  for (size_t at = 0; at + kSelectors < words.size(); ++at)
+    if ((words[at + kSelectors] & 0xffff) == kUserCode && ours(VirtAddr{words[at + kRip]}) &&
+        !ours(VirtAddr{words[at]}))
+      return true;
+  return false;
 }
 
 // What is shared is its parent's or its children's too, and found by the control mapping alone.

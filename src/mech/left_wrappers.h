@@ -1,13 +1,19 @@
 // What has to be known of wrapped functions before the pages of a tracer that died may go.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "rtrace/mech/remains.h"
 #include "rtrace/mech/trampolines.h"
 
 namespace rtrace::mech {
 
-// Over a function's first instructions, to its wrapper. Nobody can stand inside.
+// Over a function's first instructions, to its wrapper or to a hop. Nobody can stand inside.
 bool is_jump(const ForeignBytes& bytes);
+// Which of all are hops, also where only what leads to them tells; these last, for until the short jumps have
+// gone threads come to them.
+void order_jumps(std::vector<ForeignBytes>& all);
 // Whether any of those that were found is still there.
 bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains);
 
@@ -17,6 +23,12 @@ bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains)
 // Whether any word of its stack is an address in our code: a wrapper that runs has its return address there,
 // and dead frames may have left some.
 bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains);
+
+// Whether a signal frame on the stopped thread's stack holds a pc of ours: a handler of the program's that
+// runs now has interrupted a copy, and will return to it. Other words there are what dead frames have left.
+bool handler_returns_to(pid_t tid, const tracee::ProcessMemory& memory,
+                        const std::vector<tracee::MapsEntry>& maps,
+                        const std::function<bool(VirtAddr)>& ours);
 
 // The pages stay mapped for whatever may come back to them, and are nothing that has to be repaired.
 void forget_pages(const tracee::ProcessMemory& memory, const Remains& remains);

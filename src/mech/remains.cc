@@ -100,6 +100,14 @@ bool is_ours(const Remains& remains, VirtAddr address) {
                      [&](const auto& page) { return page.range.contains(address); });
 }
 
+std::span<const std::byte> note_bytes(const uint8_t (&bytes)[agent::EntryNote::kLength]) {
+  return std::as_bytes(std::span(bytes));
+}
+
+ForeignBytes foreign(VirtAddr at, std::span<const std::byte> original, std::span<const std::byte> written) {
+  return {at, {original.begin(), original.end()}, {written.begin(), written.end()}};
+}
+
 // Jumps that lead to a wrapper.
 void read_notes(const Memory& memory, const std::vector<tracee::MapsEntry>& maps, VirtAddr control,
                 Remains& remains) {
@@ -114,11 +122,17 @@ void read_notes(const Memory& memory, const std::vector<tracee::MapsEntry>& maps
   for (const agent::EntryNote& note : notes) {
     const VirtAddr at{note.address};
     if (note.address == 0 || !is_own_code(maps, at)) continue;
-    const auto target = arch::near_jump_target(std::as_bytes(std::span(note.written)), at);
+    const auto hop = arch::short_jump_target(note_bytes(note.written), at);
+    if (hop && !is_own_code(maps, *hop)) continue;
+    const auto target = hop ? arch::near_jump_target(note_bytes(note.hop), *hop)
+                            : arch::near_jump_target(note_bytes(note.written), at);
     if (!target || !is_ours(remains, *target)) continue;
-    const auto original = std::as_bytes(std::span(note.original)),
-               written = std::as_bytes(std::span(note.written));
-    remains.bytes.push_back({at, {original.begin(), original.end()}, {written.begin(), written.end()}});
+    const size_t length = hop ? arch::kShortJump : arch::kNearJump;
+    remains.bytes.push_back(
+        foreign(at, note_bytes(note.original).first(length), note_bytes(note.written).first(length)));
+    if (!hop) continue;
+    remains.bytes.push_back(foreign(*hop, note_bytes(note.padding), note_bytes(note.hop)));
+    remains.bytes.back().hop = true;
   }
 }
 

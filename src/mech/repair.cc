@@ -28,8 +28,7 @@ namespace rtrace::mech {
 namespace {
 
 constexpr int kMostSteps = 4096;
-constexpr unsigned kStepWait = 2000;               // ms
-constexpr size_t kDeepestStack = size_t{1} << 20;  // of a thread's stack that is looked at
+constexpr unsigned kStepWait = 2000;  // ms
 constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
                              tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
                              tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
@@ -50,6 +49,7 @@ class Repair {
     if (files)
       for (auto& bytes : compare_with_files(pid, memory_, maps_))
         if (!lies_in_jump(bytes.address)) remains_.bytes.push_back(std::move(bytes));
+    order_jumps(remains_.bytes);
     for (const auto& bytes : remains_.bytes)
       if (bytes.written.size() == 1) sites_.insert(bytes.address);
   }
@@ -74,8 +74,9 @@ class Repair {
   void give_masks_back() const;
   void note_masks_found() const;
   static void note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t tid, uint64_t own_mask);
-  enum class Stand : uint8_t { running, stopped, outside };
+  enum class Stand : uint8_t { running, stopped, outside, for_good };
   size_t put_back(Stand threads);
+  Stand stand_of(const HaltedProcess& halted, bool out) const;
   bool stands(const ForeignBytes& bytes) const;
   void lower_semaphores();
   bool lends_memory() const;
@@ -94,7 +95,8 @@ class Repair {
 // Any byte of a jump's distance may look like an int3.
 bool Repair::lies_in_jump(VirtAddr address) const {
   return std::ranges::any_of(remains_.bytes, [&](const ForeignBytes& bytes) {
-    return is_jump(bytes) && Range{bytes.address, bytes.address + bytes.written.size()}.contains(address);
+    return (is_jump(bytes) || bytes.hop) &&
+           Range{bytes.address, bytes.address + bytes.written.size()}.contains(address);
   });
 }
 
@@ -197,13 +199,15 @@ void Repair::give_masks_back() const {
 }
 
 // An int3 goes at any time; a jump is more than one byte, so its threads must stand; code on loan may be in
-// use until they are out of it.
+// use until they are out of it, a hop until no handler of the program's returns to it.
 size_t Repair::put_back(Stand threads) {
   size_t places = 0;
   for (const auto& bytes : remains_.bytes) {
-    if (bytes.written.size() != 1 && threads != Stand::outside &&
-        !(is_jump(bytes) && threads == Stand::stopped))
-      continue;
+    const Stand needed = bytes.hop                   ? Stand::for_good
+                         : is_jump(bytes)            ? Stand::stopped
+                         : bytes.written.size() == 1 ? Stand::running
+                                                     : Stand::outside;
+    if (threads < needed) continue;
     places += stands(bytes) && memory_.write(bytes.address, bytes.original) == 0;
   }
   return places;
@@ -222,24 +226,8 @@ void Repair::lower_semaphores() {
       (void)lower_semaphore(memory_, raised.semaphore);
 }
 
-// Whether a signal frame on the thread's stack holds a pc of ours: a handler of the program's that runs now
-// has interrupted a copy, and will return to it. Other words there are what dead frames have left. Frame:
-// kernel arch/x86/include/asm/sigframe.h; the return to rt_sigreturn first, rip at 176, cs behind it at 192.
 bool Repair::stack_leads_to_us(pid_t tid) const {
-  constexpr size_t kRip = 176 / 8, kSelectors = 192 / 8;
-  constexpr uint64_t kUserCode = 0x33;  // arch/x86/include/asm/segment.h, __USER_CS
-  const auto regs = tracee::registers(tid);
-  const auto* mapping = regs ? tracee::find_mapping(maps_, regs->sp()) : nullptr;
-  if (mapping == nullptr) return regs.has_value();
-  const uint64_t size = std::min<uint64_t>(mapping->range.end - regs->sp(), kDeepestStack);
-  std::vector<uint64_t> words(size / sizeof(uint64_t));
-  const size_t got = memory_.read(regs->sp(), std::as_writable_bytes(std::span(words)));
-  words.resize(got / sizeof(uint64_t));
-  for (size_t at = 0; at + kSelectors < words.size(); ++at)
-    if ((words[at + kSelectors] & 0xffff) == kUserCode && foreign(VirtAddr{words[at + kRip]}) &&
-        !foreign(VirtAddr{words[at]}))
-      return true;
-  return false;
+  return handler_returns_to(tid, memory_, maps_, [this](VirtAddr pc) { return foreign(pc); });
 }
 
 void Repair::unmap(pid_t fit) {
@@ -274,6 +262,13 @@ bool Repair::waits_elsewhere(pid_t tid) const {
 bool Repair::calls_from_us(pid_t tid) const {
   const auto regs = tracee::registers(tid);
   return regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0 && foreign(regs->pc());
+}
+
+Repair::Stand Repair::stand_of(const HaltedProcess& halted, bool out) const {
+  if (!out) return halted.all_stopped() ? Stand::stopped : Stand::running;
+  const bool led_back =
+      std::ranges::any_of(halted.stopped(), [&](pid_t tid) { return stack_leads_to_us(tid); });
+  return led_back ? Stand::outside : Stand::for_good;
 }
 
 // Handler and pages, once no thread can need them.
@@ -345,8 +340,7 @@ Repaired Repair::run() {
   {
     HaltedProcess halted(memory_, sites_);
     const bool out = walk_all_out(halted);
-    const Stand threads = halted.all_stopped() ? Stand::stopped : Stand::running;
-    repaired_.places += put_back(out ? Stand::outside : threads);
+    repaired_.places += put_back(stand_of(halted, out));
     if (out) {
       take_out(halted);
     } else {

@@ -69,8 +69,27 @@ bool same_page(VirtAddr address, size_t size) {
   return address.value / arch::kPageSize == (address.value + size - 1) / arch::kPageSize;
 }
 
-std::span<const std::byte> bytes_of(const uint8_t (&bytes)[agent::EntryNote::kLength]) {
-  return std::as_bytes(std::span(bytes));
+using NoteBytes = uint8_t[agent::EntryNote::kLength];
+
+std::span<const std::byte> bytes_of(const NoteBytes& bytes, size_t length = sizeof(NoteBytes)) {
+  return std::as_bytes(std::span(bytes, length));
+}
+
+void copy_to(NoteBytes& bytes, std::span<const std::byte> from) {
+  std::memcpy(bytes, from.data(), from.size());
+}
+
+std::optional<VirtAddr> hop_of(const agent::EntryNote& note) {
+  return arch::short_jump_target(bytes_of(note.written, note.length), VirtAddr{note.address});
+}
+
+// Where it stands still, for somebody else may have written there.
+void put_back(const tracee::ProcessMemory& memory, VirtAddr at, std::span<const std::byte> ours,
+              std::span<const std::byte> original) {
+  const moment::Scope writing(Moment::byte_write);
+  std::byte now[sizeof(NoteBytes)];
+  if (memory.read_forced(at, {now, ours.size()}) == ours.size() && std::equal(ours.begin(), ours.end(), now))
+    (void)memory.write(at, original);
 }
 
 }  // namespace
@@ -107,11 +126,7 @@ std::string Trampolines::inherit(const Foothold::Means& means, const Trampolines
   lent_ = parent.lent_;
   entries_ = parent.entries_;
   bool published = true;
-  for (auto& [at, entry] : entries_) {
-    entry.patch =
-        ledger_.publish(space_.pid(), at, bytes_of(entry.note.original), bytes_of(entry.note.written));
-    published &= entry.patch != PatchLedger::kNone;
-  }
+  for (auto& [at, entry] : entries_) published &= publish(entry);
   if (!published) return "there is no room for what repairs it";
   if (std::string failure = link_.inherit(means, space_.foothold(), parent.link_); !failure.empty())
     return failure;
@@ -133,6 +148,9 @@ Trampolines::Answer Trampolines::install(const Function& function, std::span<con
   const auto expected = function.expected.first(std::min(function.expected.size(), own.size()));
   if (own.size() < function.room || !std::equal(expected.begin(), expected.end(), own.begin()))
     return Declined{"the code in memory is not the file's"};
+  if (function.hop && space_.own_code(function.hop, arch::kNearJump) !=
+                          std::vector(function.padding.begin(), function.padding.end()))
+    return Declined{"the padding for its jump in memory is not the file's, or is another's"};
   auto made = make_code(function, own, next_);
   if (auto* declined = std::get_if<Declined>(&made)) return std::move(*declined);
   if (auto* busy = std::get_if<Busy>(&made)) return std::move(*busy);
@@ -175,7 +193,8 @@ std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Fun
     return Busy{"no room for its wrapper near it yet"};
   }
   std::string refusal;
-  auto prologue = arch::relocate_prologue({own, function.entry, function.size}, *copy);
+  const size_t jump = function.hop ? arch::kShortJump : arch::kNearJump;
+  auto prologue = arch::relocate_prologue({own, function.entry, function.size, jump}, *copy);
   if (const auto* refused = std::get_if<arch::Refused>(&prologue)) refusal = refused->reason;
   Made made{*copy, *stub, {}};
   if (refusal.empty()) {
@@ -219,7 +238,8 @@ std::string Trampolines::why_refused(const Function& function, const arch::Prolo
   const Range covered = prologue.range();
   if (prologue.calls && has_shadow_stack(space_.pid()))
     return "its first instructions make a call, and the process has a shadow stack";
-  if (!same_page(covered.begin, arch::kNearJump)) return "its first instructions lie on two pages";
+  if (!same_page(covered.begin, function.hop ? arch::kShortJump : arch::kNearJump))
+    return "its first instructions lie on two pages";
   if (space_.has_others_in(covered, function.entry))
     return "other breakpoints stand in its first instructions";
   const bool lends = std::ranges::any_of(lent_, [&](const BorrowedFrame& frame) {
@@ -243,42 +263,93 @@ void Trampolines::note_lent(const BorrowedFrame& frame) {
   if (std::ranges::find(lent_, frame) == lent_.end()) lent_.push_back(frame);
 }
 
-// What whoever survives us needs is written before the jump is.
+bool Trampolines::publish(Entry& entry) {
+  const agent::EntryNote& note = entry.note;
+  const VirtAddr at{note.address};
+  const auto written = bytes_of(note.written, note.length);
+  if (const auto hop = hop_of(note)) {
+    entry.hop_patch = ledger_.publish(space_.pid(), *hop, bytes_of(note.padding), bytes_of(note.hop));
+    if (entry.hop_patch == PatchLedger::kNone) return false;
+  }
+  entry.patch = ledger_.publish(space_.pid(), at, bytes_of(note.original, note.length), written);
+  return entry.patch != PatchLedger::kNone;
+}
+
+void Trampolines::withdraw(const Entry& entry) {
+  ledger_.withdraw(entry.patch);
+  ledger_.withdraw(entry.hop_patch);
+}
+
+// What whoever survives us needs is written before the jump is; and what a short one leads to.
 Trampolines::Answer Trampolines::write_jump(const Function& function, const Made& made, uint32_t index) {
-  const VirtAddr at = made.prologue.at;
-  const auto jump = arch::encode_jmp(at, made.stub);
-  if (!jump) return Declined{"its wrapper is out of reach"};
-  const auto own = space_.own_code(at, arch::kNearJump);
-  if (own.size() != arch::kNearJump) return Declined{"its code cannot be read"};
-  Entry entry{index, {}, PatchLedger::kNone};
+  const VirtAddr at = made.prologue.at, from = function.hop ? function.hop : at;
+  const auto near = arch::encode_jmp(from, made.stub);
+  if (!near) return Declined{"its wrapper is out of reach"};
+  std::vector<std::byte> jump(near->begin(), near->end());
+  if (function.hop) {
+    const auto to_hop = arch::encode_short_jmp(at, function.hop);
+    if (!to_hop) return Declined{"the padding for its jump is out of reach"};
+    jump.assign(to_hop->begin(), to_hop->end());
+  }
+  const auto own = space_.own_code(at, jump.size());
+  if (own.size() != jump.size()) return Declined{"its code cannot be read"};
+  Entry entry;
+  entry.index = index;
   entry.note.address = at.value;
-  std::memcpy(entry.note.original, own.data(), own.size());
-  std::memcpy(entry.note.written, jump->data(), jump->size());
-  entry.patch = ledger_.publish(space_.pid(), at, own, *jump);
-  if (entry.patch == PatchLedger::kNone || !link_.note_entry(space_.memory(), index, entry.note)) {
-    ledger_.withdraw(entry.patch);
+  entry.note.length = static_cast<uint8_t>(jump.size());
+  copy_to(entry.note.original, own);
+  copy_to(entry.note.written, jump);
+  if (function.hop) copy_to(entry.note.padding, function.padding), copy_to(entry.note.hop, *near);
+  if (!publish(entry) || !link_.note_entry(space_.memory(), index, entry.note)) {
+    withdraw(entry);
     return Declined{"what repairs it cannot be written"};
+  }
+  if (function.hop && !write_hop(function.hop, *near)) {
+    withdraw(entry);
+    return Declined{"the padding for its jump cannot be written"};
   }
   const moment::Scope writing(Moment::byte_write);
   space_.give_up(function.entry);
-  if (space_.memory().write(at, *jump) != 0) {
-    ledger_.withdraw(entry.patch);
+  if (space_.memory().write(at, jump) != 0) {
+    if (function.hop) put_back(space_.memory(), function.hop, *near, function.padding);
+    withdraw(entry);
     return Declined{"its code cannot be written, and its calls are not seen any more"};
   }
   ++next_;
   entries_[at] = entry;
   if (function.borrowed) note_lent(*function.borrowed);
   RTRACE_LOG(mech, 2, "wrapper {} of {} in {}, stub {}", index, function.entry, space_.pid(), made.stub);
-  return Wrapped{index, at, made.prologue.covered};
+  return Wrapped{index, at, jump.front(), made.prologue.covered};
+}
+
+bool Trampolines::write_hop(VirtAddr at, std::span<const std::byte> jump) const {
+  const moment::Scope writing(Moment::byte_write);
+  return space_.memory().write(at, jump) == 0;
 }
 
 void Trampolines::restore(const tracee::ProcessMemory& memory) const {
+  for (const auto& [at, entry] : entries_)
+    put_back(memory, at, bytes_of(entry.note.written, entry.note.length),
+             bytes_of(entry.note.original, entry.note.length));
+}
+
+void Trampolines::restore_padding(const tracee::ProcessMemory& memory,
+                                  std::span<const StoppedThread> threads) const {
   for (const auto& [at, entry] : entries_) {
-    std::byte now[agent::EntryNote::kLength];
-    const auto ours = bytes_of(entry.note.written);
-    if (memory.read_forced(at, now) == sizeof now && std::equal(ours.begin(), ours.end(), now))
-      (void)memory.write(at, bytes_of(entry.note.original));
+    const auto hop = hop_of(entry.note);
+    const auto comes_back = [&](const StoppedThread& thread) {
+      const Range place{*hop, *hop + 1};
+      const StandingThread standing{thread.tid, thread.pc, thread.stack};
+      return patch_conflicts({&place, 1}, {&standing, 1}).has_value();
+    };
+    if (hop && std::ranges::none_of(threads, comes_back))
+      put_back(memory, *hop, bytes_of(entry.note.hop), bytes_of(entry.note.padding));
   }
+}
+
+bool Trampolines::uses_padding() const {
+  return std::ranges::any_of(entries_,
+                             [](const auto& entry) { return hop_of(entry.second.note).has_value(); });
 }
 
 void Trampolines::fall_silent() const {
@@ -301,21 +372,25 @@ bool Trampolines::has_open_calls() const {
 }
 
 bool Trampolines::leads_to_wrapper(const StoppedThread& thread) const {
+  if (!begun_) return false;
+  std::vector<Range> ours = space_.foothold().code_ranges();
+  for (const auto& [at, entry] : entries_)
+    if (const auto hop = hop_of(entry.note)) ours.push_back({*hop, *hop + 1});
   const StandingThread standing{thread.tid, thread.pc, thread.stack};
-  return begun_ && patch_conflicts(space_.foothold().code_ranges(), {&standing, 1});
+  return patch_conflicts(ours, {&standing, 1}).has_value();
 }
 
 void Trampolines::forget(Range range) {
   std::erase_if(entries_, [&](const auto& entry) {
     if (!range.contains(entry.first)) return false;
-    ledger_.withdraw(entry.second.patch);
+    withdraw(entry.second);
     (void)link_.note_entry(space_.memory(), entry.second.index, {});
     return true;
   });
 }
 
 void Trampolines::forget_all() {
-  for (const auto& [at, entry] : entries_) ledger_.withdraw(entry.patch);
+  for (const auto& [at, entry] : entries_) withdraw(entry);
   entries_.clear();
 }
 

@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 
+#include "padding.h"
 #include "planners.h"
 #include "rtrace/arch/branches.h"
 
 namespace rtrace::plan {
 namespace {
 
-// Distances are what they will be in memory, so the file's own addresses serve.
-VirtAddr as_mapped(ElfAddr address) {
-  return {address.value};
-}
 ElfAddr in_file(VirtAddr address) {
   return {address.value};
 }
@@ -31,9 +29,12 @@ class Examination {
     std::sort(starts_.begin(), starts_.end());
   }
 
-  EntryAnswer prologue_of(const elf::Symbol& function) const;
+  EntryAnswer prologue_of(const elf::Symbol& function, size_t jump) const;
+  // A short jump instead, where the near one that was refused needs more than its first instructions.
+  EntryAnswer short_entry_of(const elf::Symbol& function, Padding& padding) const;
   // Puts a refusal where a branch from elsewhere leads into the covered bytes.
   void check_branches(std::map<ElfAddr, EntryAnswer>& answers) const;
+  std::span<const ElfAddr> starts() const { return starts_; }
 
  private:
   uint64_t room_at(ElfAddr address) const;
@@ -62,20 +63,29 @@ uint64_t Examination::size_of(const elf::Symbol& function) const {
   return room_at(function.address);
 }
 
-EntryAnswer Examination::prologue_of(const elf::Symbol& function) const {
+EntryAnswer Examination::prologue_of(const elf::Symbol& function, size_t jump) const {
   EntryPatch patch;
   patch.function = function.address;
   patch.room = room_at(function.address);
   patch.size = size_of(function);
   VirtAddr from = as_mapped(function.address);
-  auto answer = arch::relocate_prologue({file_.bytes_at(function.address, patch.room), from, patch.size},
-                                        from + kSomewhereNear);
+  auto answer = arch::relocate_prologue(
+      {file_.bytes_at(function.address, patch.room), from, patch.size, jump}, from + kSomewhereNear);
   if (auto* refused = std::get_if<arch::Refused>(&answer)) return *refused;
   const auto& prologue = std::get<arch::Prologue>(answer);
   patch.at = in_file(prologue.at);
   patch.covered = prologue.covered;
   patch.calls = prologue.calls;
   return patch;
+}
+
+EntryAnswer Examination::short_entry_of(const elf::Symbol& function, Padding& padding) const {
+  EntryAnswer answer = prologue_of(function, arch::kShortJump);
+  auto* patch = std::get_if<EntryPatch>(&answer);
+  if (patch == nullptr) return answer;
+  patch->hop = padding.take_near(patch->at);
+  if (!patch->hop) return arch::Refused{"no padding near it has room for its jump"};
+  return answer;
 }
 
 std::string_view why_forbidden(const arch::Reference& candidate, const EntryPatch& entry,
@@ -92,7 +102,9 @@ std::optional<arch::Refused> Examination::forbidden_by(const arch::Reference& ca
   auto origin = own ? arch::Origin::same_function : arch::Origin::elsewhere;
   arch::CoveredEntry covered{as_mapped(entry.function),
                              {as_mapped(entry.at), as_mapped(entry.at + entry.covered)}};
-  if (!arch::forbids(candidate, covered, origin)) return std::nullopt;
+  const ElfAddr target = in_file(candidate.target);
+  const bool to_hop = entry.hop && ElfRange{*entry.hop, *entry.hop + arch::kNearJump}.contains(target);
+  if (!to_hop && !arch::forbids(candidate, covered, origin)) return std::nullopt;
   auto start = own ? entry.function : function_start(file_, place);
   // Where nothing says what the bytes are, they may be what they read as.
   std::string_view why = start ? why_forbidden(candidate, entry, origin)
@@ -104,16 +116,30 @@ std::optional<arch::Refused> Examination::forbidden_by(const arch::Reference& ca
 }
 
 void Examination::check_branches(std::map<ElfAddr, EntryAnswer>& answers) const {
-  std::vector<Range> targets;
-  for (const auto& [address, answer] : answers)
-    if (const auto* patch = std::get_if<EntryPatch>(&answer))
-      targets.push_back({as_mapped(address), as_mapped(patch->at + patch->covered)});
+  std::map<VirtAddr, std::pair<Range, ElfAddr>> targets;  // and whose they are
+  for (const auto& [address, answer] : answers) {
+    const auto* patch = std::get_if<EntryPatch>(&answer);
+    if (patch == nullptr) continue;
+    const VirtAddr from = as_mapped(address);
+    targets[from] = {{from, as_mapped(patch->at + patch->covered)}, address};
+    // From its very first byte: who comes there is no call of this function.
+    if (patch->hop)
+      targets[as_mapped(*patch->hop)] = {{as_mapped(*patch->hop), as_mapped(*patch->hop + arch::kNearJump)},
+                                         address};
+  }
+  std::vector<Range> ranges;
+  for (const auto& [from, target] : targets) {
+    if (ranges.empty() || from >= ranges.back().end)
+      ranges.push_back(target.first);
+    else
+      answers.at(target.second) = arch::Refused{"the padding for its jump is another entry's"};
+  }
   for (const elf::Segment& segment : file_.segments()) {
     if (!segment.executable) continue;
     auto text = file_.bytes_at(segment.memory.begin, segment.memory.size());
     for (const arch::Reference& candidate :
-         arch::find_references(text, as_mapped(segment.memory.begin), targets)) {
-      auto& answer = std::prev(answers.upper_bound(in_file(candidate.target)))->second;
+         arch::find_references(text, as_mapped(segment.memory.begin), ranges)) {
+      auto& answer = answers.at(std::prev(targets.upper_bound(candidate.target))->second.second);
       const auto* patch = std::get_if<EntryPatch>(&answer);
       if (patch == nullptr) continue;
       if (auto refused = forbidden_by(candidate, *patch)) answer = *refused;
@@ -125,11 +151,22 @@ void Examination::check_branches(std::map<ElfAddr, EntryAnswer>& answers) const 
 
 std::vector<EntryAnswer> examine_entries(const elf::ElfFile& file, std::span<const elf::Symbol> functions) {
   Examination examination(file);
-  std::map<ElfAddr, EntryAnswer> by_address;
+  std::map<ElfAddr, EntryAnswer> by_address, shorter;
   for (const elf::Symbol& function : functions)
     if (!by_address.contains(function.address))
-      by_address.emplace(function.address, examination.prologue_of(function));
+      by_address.emplace(function.address, examination.prologue_of(function, arch::kNearJump));
   examination.check_branches(by_address);
+  Padding padding(file, examination.starts());
+  for (const elf::Symbol& function : functions)
+    if (std::holds_alternative<arch::Refused>(by_address.at(function.address)) &&
+        !shorter.contains(function.address))
+      shorter.emplace(function.address, examination.short_entry_of(function, padding));
+  std::erase_if(shorter,
+                [](const auto& entry) { return std::holds_alternative<arch::Refused>(entry.second); });
+  if (!shorter.empty()) examination.check_branches(shorter);
+  // Why the usual jump does not fit is the better reason.
+  for (auto& [address, answer] : shorter)
+    if (std::holds_alternative<EntryPatch>(answer)) by_address.at(address) = std::move(answer);
   std::vector<EntryAnswer> answers;
   for (const elf::Symbol& function : functions) answers.push_back(by_address.at(function.address));
   return answers;

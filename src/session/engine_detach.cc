@@ -210,7 +210,7 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
     if (const auto task = tasks_.find(tid);
         task != tasks_.end() && task->second->process->image.get() == &image)
       own.push_back(tid);
-  const std::string needed = image.why_pages_stay(own);
+  const std::string needed = image.why_pages_stay(own, all_stopped);
   std::string failure = "a thread could not be stopped";
   for (pid_t tid : stopped) {
     auto found = tasks_.find(tid);

@@ -81,7 +81,7 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
     mech::AddressSpace& space = parent_image.space();
     space.restore(memory);
     space.lower_semaphores_of(memory);
-    if (parent_image.trampolines() != nullptr) parent_image.trampolines()->restore(memory);
+    parent_image.unwrap_copy(child, memory);
     const auto regs = tracee::registers(child);
     if (!regs || tracee::forbids_calls(child) || !space.foothold().exists()) return;
     if (!Survival::lower_in(memory, child, space) || space.in_copy(regs->pc())) return;

@@ -172,8 +172,12 @@ class Image {
   Recordings* recordings();
   // The wrapped calls' recorder, where there is one.
   mech::Trampolines* trampolines() { return wrapping_.trampolines.get(); }
-  // Why our code, and what it needs, must stay mapped; empty where it need not. `stopped` are its tasks.
-  std::string why_pages_stay(const std::vector<pid_t>& stopped) const;
+  // When the wrapped functions have their own first bytes again: why our code, and what it needs, must stay
+  // mapped; empty where it need not. `stopped` are its tasks. Where these are all, the padding that jumps led
+  // through is put back, too.
+  std::string why_pages_stay(const std::vector<pid_t>& stopped, bool all_stopped) const;
+  // Puts the functions' own first bytes back in a copy of this memory, where only that stopped task is.
+  void unwrap_copy(pid_t tid, const tracee::ProcessMemory& memory) const;
   // Whether that stopped task, in this memory or a copy of it, will come back to a wrapper.
   bool leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const;
 

@@ -269,8 +269,13 @@ mech::Trampolines::Answer Image::wrap_one(const Waiting& function,
   auto wanted = wrapped_function(function.point, probe, services_.options, errno_at);
   wanted.room = function.entry->room;
   wanted.size = function.entry->size;
-  if (const elf::LoadedObject* in = object_at(address))
+  if (const elf::LoadedObject* in = object_at(address)) {
     wanted.expected = in->file->bytes_at(in->in_file(address), function.entry->needed());
+    if (const auto hop = function.entry->hop) {
+      wanted.hop = in->at(*hop);
+      wanted.padding = in->file->bytes_at(*hop, arch::kNearJump);
+    }
+  }
   if (function.borrows) borrow(wanted, function);
   if (function.borrows && !wanted.borrowed)
     return mech::Declined{"no code that it could return through describes a frame"};
@@ -289,7 +294,7 @@ void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrappe
   ++services_.trampolines;
   Armed& armed = armed_.at(function.key);
   armed.address = wrapped.jump;
-  armed.stands = std::byte{0xe9};
+  armed.stands = wrapped.stands;
   const Probe& probe = services_.registry.at(function.probe);
   bool told = false;
   for (decode::ArmedProbe& report : newly_armed_) {
@@ -303,39 +308,6 @@ void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrappe
     newly_armed_.push_back({&probe.label, function.point.address, "trampoline", function.point.reason});
   explain(fmt::format("{} at {}: trampoline; {} bytes of its code run elsewhere", probe.label.text(),
                       function.point.address, wrapped.covered));
-}
-
-void Image::inherit_wrapping(const Image& parent, uint64_t thread_pointer,
-                             const std::optional<mech::ThreadState>& state, const NeedStopped& need_stopped) {
-  wrapping_.hot = parent.wrapping_.hot;
-  wrapping_.waiting = parent.wrapping_.waiting;
-  services_.to_wrap += wrapping_.waiting.size();
-  const mech::Trampolines* wrapped = parent.wrapping_.trampolines.get();
-  if (wrapped == nullptr || !wrapped->begun()) return;
-  auto own = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
-  std::string failure = "no system call can be made in it";
-  if (const auto stopped = need_stopped())
-    failure = own->inherit({space_->memory(), services_.ledger, *stopped, find_slack()}, *wrapped,
-                           thread_pointer, state);
-  if (!failure.empty()) return unwrap_child(*wrapped, failure, need_stopped);
-  wrapping_.trampolines = std::move(own);
-  wrapping_.functions = parent.wrapping_.functions;
-  if (services_.recording == agent::Mode::record)
-    wrapping_.recordings.emplace(wrapping_.trampolines->records());
-  else
-    wrapping_.handed_on = wrapping_.trampolines->counted();
-}
-
-// Breakpoints again. Calls that the child was forked in return unseen.
-void Image::unwrap_child(const mech::Trampolines& parent, const std::string& why,
-                         const NeedStopped& need_stopped) {
-  services_.reporter.say(fmt::format("child {}: breakpoints, no trampolines: {}", pid_, why));
-  parent.restore(space_->memory());
-  std::erase_if(armed_, [](const auto& entry) { return entry.second.stands != std::byte{arch::kInt3}; });
-  no_wrapping_ = why;
-  services_.to_wrap -= wrapping_.waiting.size();
-  wrapping_.waiting.clear();
-  arm(plan::Objects(objects_), plan::Relocated::yes, need_stopped);
 }
 
 uint64_t Image::take_unplaced() {
@@ -371,24 +343,6 @@ void Image::hand_on_counts(event::TraceeId who) {
     services_.reporter.take(who, timestamp(), std::move(calls));
   }
   wrapping_.handed_on = std::move(counted);
-}
-
-std::string Image::why_pages_stay(const std::vector<pid_t>& stopped) const {
-  if (!no_wrapping_.empty()) return "it may have been forked inside a wrapped call";
-  if (wrapping_.trampolines == nullptr) return {};
-  const auto maps = tracee::read_maps(pid_);
-  std::vector<mech::StoppedThread> threads;
-  for (pid_t tid : stopped)
-    if (auto thread = mech::look_at(tid, space_->memory(), maps, mech::Below::nothing))
-      threads.push_back(std::move(*thread));
-  return wrapping_.trampolines->why_needed(threads);
-}
-
-bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const {
-  if (!no_wrapping_.empty()) return true;
-  if (wrapping_.trampolines == nullptr) return false;
-  const auto thread = mech::look_at(tid, memory, tracee::read_maps(memory.pid()), mech::Below::nothing);
-  return !thread || wrapping_.trampolines->is_needed_by(*thread);
 }
 
 }  // namespace rtrace::session

@@ -315,14 +315,17 @@ struct ControlHead {
   uint64_t notes, notes_count;  // address of EntryNotes
   uint64_t shared, shared_size;
 };
-// A function's entry that holds our jump. Address 0: none.
+// A function's entry that holds our jump, to the wrapper or, where there is room for a short one only, to
+// another in the padding that it leads to. Address 0: none.
 struct EntryNote {
   static constexpr unsigned kLength = 5;
   uint64_t address;
-  uint8_t original[kLength], written[kLength];
-  uint8_t unused[6];
+  uint8_t original[kLength], written[kLength];  // the first `length`
+  uint8_t padding[kLength], hop[kLength];       // what stood there, and the jump; where `length` is less
+  uint8_t length;
+  uint8_t unused[3];
 };
-static_assert(sizeof(EntryNote) == 24 && sizeof(ControlHead) <= kControlOffset);
+static_assert(sizeof(EntryNote) == 32 && sizeof(ControlHead) <= kControlOffset);
 
 inline constexpr uint64_t kMostShapeEntries = uint64_t{1} << 16;  // 16 bits number them
 

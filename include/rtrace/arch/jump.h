@@ -1,4 +1,4 @@
-// The two jumps that rtrace writes.
+// The jumps that rtrace writes.
 #pragma once
 
 #include <array>
@@ -11,6 +11,7 @@
 
 namespace rtrace::arch {
 
+inline constexpr size_t kShortJump = 2;
 inline constexpr size_t kNearJump = 5;
 inline constexpr size_t kFarJump = 14;
 
@@ -22,6 +23,10 @@ std::optional<std::array<std::byte, kNearJump>> encode_jmp(VirtAddr from, VirtAd
 
 // Where a `jmp rel32` that stands at `from` leads; nullopt where the bytes are none.
 std::optional<VirtAddr> near_jump_target(std::span<const std::byte> bytes, VirtAddr from);
+
+// `jmp rel8`, likewise.
+std::optional<std::array<std::byte, kShortJump>> encode_short_jmp(VirtAddr from, VirtAddr to);
+std::optional<VirtAddr> short_jump_target(std::span<const std::byte> bytes, VirtAddr from);
 
 // `jmp *0(%rip)` with the address directly behind it: reaches everything from everywhere, and changes no
 // register.

@@ -18,6 +18,8 @@ namespace rtrace::mech {
 struct ForeignBytes {
   VirtAddr address;
   std::vector<std::byte> original, written;
+  // A jump in padding, to which a short one at a function's entry leads. A thread may be about to come there.
+  bool hop = false;
 };
 
 struct Remains {

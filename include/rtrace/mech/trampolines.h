@@ -63,6 +63,9 @@ class Trampolines {
     size_t room = 0;  // plan::EntryPatch
     uint64_t size = 0;
     std::span<const std::byte> expected;  // of the file, `room` bytes or fewer
+    // plan::EntryPatch::hop, and what the file has there. 0: none.
+    VirtAddr hop = {};
+    std::span<const std::byte> padding = {};
     agent::FunctionPlan plan;
     std::vector<agent::ShapeEntry> shapes = {};  // of the plan's captures
     // Where it may be unwound through.
@@ -71,6 +74,7 @@ class Trampolines {
   struct Wrapped {
     uint32_t index = 0;  // of the recorder's functions
     VirtAddr jump;       // where our jump stands
+    std::byte stands{};  // its first byte
     uint8_t covered = 0;
   };
   using Answer = std::variant<Wrapped, Declined, Busy>;
@@ -80,6 +84,10 @@ class Trampolines {
   // The functions' own first bytes again, in this memory or in that of a fork child. Wrappers that are
   // running go on.
   void restore(const tracee::ProcessMemory& memory) const;
+  // Afterwards, the padding that short jumps led through, but for what one of `threads`, all that the memory
+  // has, can come back to.
+  void restore_padding(const tracee::ProcessMemory& memory, std::span<const StoppedThread> threads) const;
+  bool uses_padding() const;
   // From now on wrappers that are entered record nothing.
   void fall_silent() const;
   // Why our pages must stay for now; empty where no thread can come back to them.
@@ -105,12 +113,14 @@ class Trampolines {
   struct Entry {
     uint32_t index = 0;
     agent::EntryNote note{};
-    PatchLedger::Index patch = PatchLedger::kNone;
+    PatchLedger::Index patch = PatchLedger::kNone, hop_patch = PatchLedger::kNone;
   };
   struct Made {
     VirtAddr copy, stub;
     arch::Prologue prologue;
   };
+  bool publish(Entry& entry);
+  void withdraw(const Entry& entry);
   std::string why_refused(const Function& function, const arch::Prologue& prologue) const;
   std::string why_not_borrowed(const BorrowedFrame& frame) const;
   bool has_open_calls() const;
@@ -118,6 +128,7 @@ class Trampolines {
                                                uint32_t index);
   void note_lent(const BorrowedFrame& frame);
   bool write_plan(const Function& function, agent::FunctionPlan plan, uint32_t index);
+  bool write_hop(VirtAddr at, std::span<const std::byte> jump) const;
   Answer write_jump(const Function& function, const Made& made, uint32_t index);
 
   AddressSpace& space_;

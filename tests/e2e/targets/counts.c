@@ -1,7 +1,7 @@
-/* counts FILE: four threads that do nothing but call strtol() and labs(), each checking every result, while
-   the main thread makes children and starts threads that end at once. FILE is mapped shared: its first word
-   ends it, the second counts wrong results, the others how often each thread has called both. counts WAY N:
-   calls of known number, printed at the end; see ways[]. */
+/* counts FILE: four threads that do nothing but call memcpy(), strtol() and labs(), each checking every
+   result, while the main thread makes children and starts threads that end at once. FILE is mapped shared:
+   its first word ends it, the second counts wrong results, the others how often each thread has called both.
+   counts WAY N: calls of known number, printed at the end; see ways[]. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -28,11 +28,12 @@ static int call(unsigned long i) {
   char text[32], *end;
   int length = 0;
   unsigned long value = i % 1000003;
-  char digits[32];
+  char digits[32], reversed[32];
   do digits[length++] = (char)('0' + value % 10);
   while ((value /= 10) != 0);
-  for (int k = 0; k < length; k++) text[k] = digits[length - 1 - k];
-  text[length] = 0;
+  for (int k = 0; k < length; k++) reversed[k] = digits[length - 1 - k];
+  reversed[length] = 0;
+  if (memcpy(text, reversed, (size_t)length + 1) != text) return 0;
   long got = strtol(text, &end, 10);
   return got == (long)(i % 1000003) && end == text + length && labs(-got) == got;
 }

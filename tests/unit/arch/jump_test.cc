@@ -36,5 +36,20 @@ TEST(Jump, TheFarOneHoldsItsTarget) {
             assemble("ff 25 00 00 00 00 55 44 33 22 11 7f 00 00"));
 }
 
+TEST(ShortJump, ReachesFrom126BytesBackTo129Ahead) {
+  const VirtAddr from{0x402000};
+  EXPECT_EQ(bytes_of(*encode_short_jmp(from, from + 2 + 127)), assemble("eb 7f"));
+  EXPECT_EQ(encode_short_jmp(from, from + 2 + 128), std::nullopt);
+  EXPECT_EQ(bytes_of(*encode_short_jmp(from, from + 2 - 128)), assemble("eb 80"));
+  EXPECT_EQ(encode_short_jmp(from, from + 2 - 129), std::nullopt);
+}
+
+TEST(ShortJump, ItsTargetIsReadBack) {
+  for (const VirtAddr to : {VirtAddr{0x402000}, VirtAddr{0x402081}, VirtAddr{0x401f82}})
+    EXPECT_EQ(short_jump_target(*encode_short_jmp({0x402000}, to), {0x402000}), to);
+  EXPECT_EQ(short_jump_target(assemble("e9 00"), {0x402000}), std::nullopt);
+  EXPECT_EQ(short_jump_target(assemble("eb"), {0x402000}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace rtrace::arch

@@ -36,6 +36,7 @@ rtrace_entry_neighbour:
     mov $1, %eax
     ret
     .size rtrace_entry_neighbour, . - rtrace_entry_neighbour
+  .fill 160, 1, 0xcc
   function rtrace_entry_entered
     mov %rdi, %rax
 1:
@@ -46,6 +47,77 @@ rtrace_entry_neighbour:
     mov %rsi, %rax
     jmp 1b
     .size rtrace_entry_enters, . - rtrace_entry_enters
+  # Where code of another function leads to the fourth byte: with padding in reach behind a function that ends
+  # there, that goes on into the next, or whose padding is jumped to; and above none.
+  .fill 160, 1, 0xcc
+  function rtrace_entry_ending
+    .cfi_startproc
+    mov %rsi, %rax
+    jmp 2f
+    .cfi_endproc
+    .size rtrace_entry_ending, . - rtrace_entry_ending
+    .p2align 4
+    .globl rtrace_entry_hopping
+    .type rtrace_entry_hopping, @function
+rtrace_entry_hopping:
+    .cfi_startproc
+    mov %rdi, %rax
+2:
+    add $1, %rax
+    ret
+    .cfi_endproc
+    .size rtrace_entry_hopping, . - rtrace_entry_hopping
+    .fill 160, 1, 0xcc
+  function rtrace_entry_fallen
+    .cfi_startproc
+    mov %rsi, %rax
+    test %rsi, %rsi
+    jne 3f
+    .cfi_endproc
+    .size rtrace_entry_fallen, . - rtrace_entry_fallen
+    .p2align 4
+    .globl rtrace_entry_fallen_into
+    .type rtrace_entry_fallen_into, @function
+rtrace_entry_fallen_into:
+    .cfi_startproc
+    mov %rdi, %rax
+3:
+    add $1, %rax
+    jmp rtrace_entry_plain
+    ud2
+    .cfi_endproc
+    .size rtrace_entry_fallen_into, . - rtrace_entry_fallen_into
+    .globl rtrace_entry_close
+    .type rtrace_entry_close, @function
+rtrace_entry_close:
+    ret
+    .size rtrace_entry_close, . - rtrace_entry_close
+    .fill 160, 1, 0xcc
+  function rtrace_entry_jumping
+    .cfi_startproc
+    mov %rsi, %rax
+    jmp 4f
+    .cfi_endproc
+    .size rtrace_entry_jumping, . - rtrace_entry_jumping
+5:
+    .p2align 4
+    .globl rtrace_entry_jumped
+    .type rtrace_entry_jumped, @function
+rtrace_entry_jumped:
+    .cfi_startproc
+    mov %rdi, %rax
+4:
+    add $1, %rax
+    jne 5b
+    .byte 0xc3
+    .cfi_endproc
+    .size rtrace_entry_jumped, . - rtrace_entry_jumped
+    .globl rtrace_entry_closer
+    .type rtrace_entry_closer, @function
+rtrace_entry_closer:
+    ret
+    .size rtrace_entry_closer, . - rtrace_entry_closer
+    .fill 160, 1, 0xcc
   function rtrace_entry_looping
     mov %edi, %eax
     dec %edi
@@ -118,6 +190,24 @@ TEST_F(EntryPatches, AnotherSymbolEndsTheRoom) {
 TEST_F(EntryPatches, OtherFunctionsBranchesToInsideAreFound) {
   EXPECT_THAT(refusal("rtrace_entry_entered"), StartsWith("other code leads to inside the jump: eb"));
   EXPECT_EQ(patch("rtrace_entry_enters").covered, 5);
+}
+
+TEST_F(EntryPatches, WhereOnlyAShortJumpFitsItLeadsToPaddingBehindAFunctionThatEnds) {
+  const EntryPatch found = patch("rtrace_entry_hopping");
+  const elf::Symbol before = symbol("rtrace_entry_ending");
+  EXPECT_EQ(found.at, symbol("rtrace_entry_hopping").address);
+  EXPECT_EQ(found.covered, 3);
+  EXPECT_EQ(found.needed(), 3u);
+  EXPECT_EQ(found.hop, before.address + before.size);
+  EXPECT_FALSE(patch("rtrace_entry_plain").hop);
+}
+
+TEST_F(EntryPatches, PaddingThatAFunctionFallsIntoIsCode) {
+  EXPECT_THAT(refusal("rtrace_entry_fallen_into"), StartsWith("other code leads to inside the jump: 75"));
+}
+
+TEST_F(EntryPatches, PaddingThatCodeJumpsToIsCode) {
+  EXPECT_THAT(refusal("rtrace_entry_jumped"), StartsWith("other code leads to inside the jump: eb"));
 }
 
 TEST_F(EntryPatches, ALoopToTheBeginningIsNoCall) {

@@ -5,7 +5,8 @@
 // Besides rax, rcx, rdx, r10 and r11, which the stub has saved, no register changes. Up to what can be seen by
 // anybody, the store of the ring's head or the first count, each of the two may be begun anew at any time
 // (recorder.h says when): r11 is as it was until then. So a child that a handler has forked looks at the mode
-// again, which is off in it, and Control empty.
+// again, which is off in it, and Control empty. One that no tracer has led back, for it is dead, finds Control
+// empty in the middle: what counts looks whether an address that it has from there is one.
 //
 // What is soon written, some twenty records ahead, is asked for early: another core may have read it last, and
 // after a rest the page itself is not at hand. Processors that do not know prefetchw do nothing (Intel SDM).
@@ -13,6 +14,10 @@
 
 #define FRAME(field) (field - RTRACE_FRAME_SIZE)(%rbp)
 #define KEPT(word) FRAME(RTRACE_FRAME_KEPT + 8 * word)
+
+// What lies in mappings of ours lies above, what is counted from an address of 0 below. A mapping that the kernel
+// has put lower costs its calls a little more time.
+#define LOW 0x7fffffff
 
   .text
 
@@ -40,6 +45,8 @@ rtrace_quick_enter:
   shr $(64 - RTRACE_MOST_SLOT_BITS - RTRACE_SLOT_BITS), %rcx
   and RTRACE_CONTROL_SLOT_MASK(%rax), %rcx
   add RTRACE_CONTROL_SLOTS(%rax), %rcx
+  cmp $LOW, %rcx                        // emptied by now
+  jbe 8f
   cmp %rdx, (%rcx)
   jne 8f
   mov %rcx, KEPT(2)
@@ -116,6 +123,8 @@ rtrace_quick_count:
   dec %edx
   shl $RTRACE_SUMMARY_BITS, %rdx
   add RTRACE_CONTROL_SUMMARIES(%rax), %rdx
+  cmp $LOW, %rdx
+  jbe 8f
   mov %rdx, KEPT(3)
   incq RTRACE_SUMMARY_ENTERED(%rdx)
 rtrace_quick_count_end:

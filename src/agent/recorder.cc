@@ -223,18 +223,54 @@ uint64_t passed_bytes(const Control& control, const WrapperFrame& frame, uint64_
   return readable & ~uint64_t{15};
 }
 
+using Room = unsigned char[sizeof(Control)];
+
+// In a child that a handler forks while its parent counts, all of Control is 0 from one instruction to the
+// next, and no tracer leads back who is in the midst where it has died: what is read once stays. False where
+// that has happened already.
+bool copy_whole(const Control& control, Room& copy) {
+  static_assert(sizeof(Control) % sizeof(uint64_t) == 0);
+  const void* from = &control;
+  void* to = &copy;
+  uint64_t words = sizeof(Control) / sizeof(uint64_t);
+  asm volatile("rep movsq" : "+S"(from), "+D"(to), "+c"(words) : : "memory");
+  return mode_now(control) != Mode::off;
+}
+
+__attribute__((noinline)) uint64_t count_one_entry(const Control& found, WrapperFrame& frame,
+                                                   uint32_t function, uint64_t passed) {
+  alignas(Control) Room room;
+  const bool whole = copy_whole(found, room);
+  const Control& control = *reinterpret_cast<const Control*>(room);
+  if (passed != 0) passed = passed_bytes(whole ? control : found, frame, passed);
+  Slot* const slot = whole ? own_slot(control) : nullptr;
+  if (slot != nullptr)
+    count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
+  return passed;
+}
+
+__attribute__((noinline)) void count_one_return(const Control& found, WrapperFrame& frame,
+                                                uint32_t function) {
+  alignas(Control) Room room;
+  if (!copy_whole(found, room)) return;
+  const Control& control = *reinterpret_cast<const Control*>(room);
+  const uint64_t ticks = now(control);
+  Slot* const slot = own_slot(control);
+  if (slot == nullptr) return;
+  const bool failed = has_failed(*slot, plan_of(control, function), frame.returned.result);
+  count_return(control, *slot, {function, stack_pointer(frame), ticks}, frame.kept,
+               failed ? Outcome::failed : Outcome::fine);
+}
+
 }  // namespace
 
 uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, uint64_t passed) {
   frame.kept.first = 0;
-  if (passed != 0) passed = passed_bytes(control, frame, passed);
   const Mode mode = mode_now(control);
-  Slot* slot = mode == Mode::off ? nullptr : own_slot(control);
+  if (mode == Mode::count) return count_one_entry(control, frame, function, passed);
+  if (passed != 0) passed = passed_bytes(control, frame, passed);
+  Slot* const slot = mode == Mode::off ? nullptr : own_slot(control);
   if (slot == nullptr) return passed;
-  if (mode == Mode::count) {
-    count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
-    return passed;
-  }
   prepare_entry(frame, plan_of(control, function));
   record_entry(control, *slot, frame);
   return passed;
@@ -243,16 +279,11 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, u
 void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
   const Mode mode = mode_now(control);
   if (frame.kept.first == 0 || mode == Mode::off) return;
+  if (mode == Mode::count) return count_one_return(control, frame, function);
   const uint64_t ticks = now(control);
-  Slot* slot = own_slot(control);
+  Slot* const slot = own_slot(control);
   if (slot == nullptr) return;
-  const FunctionPlan& plan = plan_of(control, function);
-  if (mode == Mode::count) {
-    const bool failed = has_failed(*slot, plan, frame.returned.result);
-    return count_return(control, *slot, {function, stack_pointer(frame), ticks}, frame.kept,
-                        failed ? Outcome::failed : Outcome::fine);
-  }
-  prepare_return(frame, plan, *slot, ticks);
+  prepare_return(frame, plan_of(control, function), *slot, ticks);
   record_return(control, *slot, frame);
 }
 

@@ -96,12 +96,7 @@ class Renderer {
   }
 
   void finish() {
-    if (out_.size() <= limit_) return;
-    size_t end = limit_;
-    // Never half a character.
-    while (end > start_ && (static_cast<unsigned char>(out_[end]) & 0xc0) == 0x80) --end;
-    out_.resize(end);
-    out_ += "...";
+    if (out_.size() > limit_) cut_text(out_, start_, limit_);
   }
 
  private:
@@ -253,6 +248,28 @@ class Renderer {
 };
 
 }  // namespace
+
+void cut_text(std::string& text, size_t start, size_t end) {
+  while (end > start && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  char quote = 0;  // within them
+  for (size_t i = start; i < end; ++i) {
+    if (quote == 0) {
+      // A name behind a descriptor may have any in it.
+      if (text[i] == '<') i = std::min(text.find('>', i), end);
+      if (i < end && (text[i] == '"' || text[i] == '\'')) quote = text[i];
+    } else if (text[i] == '\\') {
+      size_t last = i + 1;
+      while (last < i + 3 && is_octal_digit(text[last]) && is_octal_digit(text[last + 1])) ++last;
+      if (last >= end) end = i;
+      i = last;
+    } else if (text[i] == quote) {
+      quote = 0;
+    }
+  }
+  text.resize(end);
+  if (quote != 0) text += quote;
+  text += "...";
+}
 
 void append_text(std::string& out, const Value& value, const RenderOptions& options) {
   Renderer renderer(out, options);

@@ -41,10 +41,22 @@ void order_jumps(std::vector<ForeignBytes>& all) {
   std::stable_partition(all.begin(), all.end(), [](const ForeignBytes& bytes) { return !bytes.hop; });
 }
 
+bool reads(const tracee::ProcessMemory& memory, VirtAddr at, const std::vector<std::byte>& bytes) {
+  std::vector<std::byte> now(bytes.size());
+  return memory.read_forced(at, now) == now.size() && now == bytes;
+}
+
 bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains) {
-  return std::any_of(remains.bytes.begin(), remains.bytes.end(), [&](const auto& bytes) {
-    std::vector<std::byte> now(bytes.written.size());
-    return is_jump(bytes) && memory.read_forced(bytes.address, now) == now.size() && now == bytes.written;
+  return std::ranges::any_of(remains.bytes, [&](const ForeignBytes& bytes) {
+    return is_jump(bytes) && reads(memory, bytes.address, bytes.written);
+  });
+}
+
+bool is_led_to(VirtAddr hop, const tracee::ProcessMemory& memory, const Remains& remains) {
+  return std::ranges::any_of(remains.bytes, [&](const ForeignBytes& bytes) {
+    return bytes.written.size() == arch::kShortJump &&
+           arch::short_jump_target(bytes.written, bytes.address) == hop &&
+           !reads(memory, bytes.address, bytes.original);
   });
 }
 
@@ -103,6 +115,14 @@ bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains) {
     if (page.kind == agent::kBlobMapping || page.kind == agent::kCopiesMapping) code.push_back(page.range);
   const StandingThread standing{thread.tid, thread.pc, thread.stack};
   return !remains.recorders.empty() && patch_conflicts(code, {&standing, 1});
+}
+
+bool leads_to_hop(const StoppedThread& thread, const Remains& remains) {
+  std::vector<Range> hops;
+  for (const ForeignBytes& bytes : remains.bytes)
+    if (bytes.hop) hops.push_back({bytes.address, bytes.address + 1});
+  const StandingThread standing{thread.tid, thread.pc, thread.stack};
+  return patch_conflicts(hops, {&standing, 1}).has_value();
 }
 
 // Frame: kernel arch/x86/include/asm/sigframe.h; the return to rt_sigreturn first, rip at 176, cs behind it

@@ -14,6 +14,8 @@ bool is_jump(const ForeignBytes& bytes);
 // Which of all are hops, also where only what leads to them tells; these last, for until the short jumps have
 // gone threads come to them.
 void order_jumps(std::vector<ForeignBytes>& all);
+// Whether memory has these bytes.
+bool reads(const tracee::ProcessMemory& memory, VirtAddr at, const std::vector<std::byte>& bytes);
 // Whether any of those that were found is still there.
 bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains);
 
@@ -23,6 +25,11 @@ bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains)
 // Whether any word of its stack is an address in our code: a wrapper that runs has its return address there,
 // and dead frames may have left some.
 bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains);
+
+// By a short jump that could not be put back, or that a debugger's int3 hides.
+bool is_led_to(VirtAddr hop, const tracee::ProcessMemory& memory, const Remains& remains);
+// Whether a word of its stack, or its pc, is where a hop stands.
+bool leads_to_hop(const StoppedThread& thread, const Remains& remains);
 
 // Whether a signal frame on the stopped thread's stack holds a pc of ours: a handler of the program's that
 // runs now has interrupted a copy, and will return to it. Other words there are what dead frames have left.

@@ -207,15 +207,14 @@ size_t Repair::put_back(Stand threads) {
                          : is_jump(bytes)            ? Stand::stopped
                          : bytes.written.size() == 1 ? Stand::running
                                                      : Stand::outside;
-    if (threads < needed) continue;
+    if (threads < needed || (bytes.hop && is_led_to(bytes.address, memory_, remains_))) continue;
     places += stands(bytes) && memory_.write(bytes.address, bytes.original) == 0;
   }
   return places;
 }
 
 bool Repair::stands(const ForeignBytes& bytes) const {
-  std::vector<std::byte> now(bytes.written.size());
-  return memory_.read_forced(bytes.address, now) == now.size() && now == bytes.written;
+  return reads(memory_, bytes.address, bytes.written);
 }
 
 // Each once: the table forgets it first.
@@ -266,8 +265,11 @@ bool Repair::calls_from_us(pid_t tid) const {
 
 Repair::Stand Repair::stand_of(const HaltedProcess& halted, bool out) const {
   if (!out) return halted.all_stopped() ? Stand::stopped : Stand::running;
-  const bool led_back =
-      std::ranges::any_of(halted.stopped(), [&](pid_t tid) { return stack_leads_to_us(tid); });
+  const auto stopped = halted.stopped();
+  const bool led_back = std::ranges::any_of(stopped, [&](pid_t tid) {
+    const auto thread = look_at(tid, memory_, maps_, Below::nothing);
+    return !thread || leads_to_hop(*thread, remains_);
+  });
   return led_back ? Stand::outside : Stand::for_good;
 }
 

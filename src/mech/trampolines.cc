@@ -11,33 +11,11 @@
 namespace rtrace::mech {
 namespace {
 
-constexpr uint64_t kDeepest = uint64_t{8} << 20;  // of a stack that is looked at
-constexpr size_t kMostStacks = 4;                 // of one thread
-
 bool has_shadow_stack(pid_t pid) {
   const std::string status = tracee::read_file(fmt::format("/proc/{}/status", pid));
   const size_t line = status.find("x86_Thread_features:");
   return line != std::string::npos &&
          status.substr(line, status.find('\n', line) - line).find("shstk") != std::string::npos;
-}
-
-std::vector<uint64_t> stack_words(const tracee::ProcessMemory& memory, VirtAddr sp,
-                                  const tracee::MapsEntry& mapping, Below below) {
-  const uint64_t first = below == Below::red_zone ? sp.value - arch::kRedZone : sp.value;
-  const VirtAddr begin = std::max(mapping.range.begin, VirtAddr{first / sizeof(uint64_t) * sizeof(uint64_t)});
-  std::vector<uint64_t> words(std::min<uint64_t>(mapping.range.end - begin, kDeepest) / sizeof(uint64_t));
-  const size_t got = memory.read(begin, std::as_writable_bytes(std::span(words)));
-  words.resize(got / sizeof(uint64_t));
-  return words;
-}
-
-// What reads as a signal frame tells where the interrupted stack ends: the return to rt_sigreturn first, rsp
-// at 168, cs at 192 (kernel: arch/x86/include/asm/sigframe.h).
-void add_interrupted_stacks(std::span<const uint64_t> words, std::vector<VirtAddr>& tops) {
-  constexpr size_t kSp = 168 / 8, kSelectors = 192 / 8;
-  constexpr uint64_t kUserCode = 0x33;  // arch/x86/include/asm/segment.h, __USER_CS
-  for (size_t at = 0; at + kSelectors < words.size(); ++at)
-    if ((words[at + kSelectors] & 0xffff) == kUserCode) tops.push_back({words[at + kSp]});
 }
 
 // What is returned through, and what unwinders look at.
@@ -83,34 +61,20 @@ std::optional<VirtAddr> hop_of(const agent::EntryNote& note) {
   return arch::short_jump_target(bytes_of(note.written, note.length), VirtAddr{note.address});
 }
 
+bool stands(const tracee::ProcessMemory& memory, VirtAddr at, std::span<const std::byte> bytes) {
+  std::byte now[sizeof(NoteBytes)];
+  return memory.read_forced(at, {now, bytes.size()}) == bytes.size() &&
+         std::equal(bytes.begin(), bytes.end(), now);
+}
+
 // Where it stands still, for somebody else may have written there.
 void put_back(const tracee::ProcessMemory& memory, VirtAddr at, std::span<const std::byte> ours,
               std::span<const std::byte> original) {
   const moment::Scope writing(Moment::byte_write);
-  std::byte now[sizeof(NoteBytes)];
-  if (memory.read_forced(at, {now, ours.size()}) == ours.size() && std::equal(ours.begin(), ours.end(), now))
-    (void)memory.write(at, original);
+  if (stands(memory, at, ours)) (void)memory.write(at, original);
 }
 
 }  // namespace
-
-std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& memory,
-                                     const std::vector<tracee::MapsEntry>& maps, Below below) {
-  const auto regs = tracee::registers(tid);
-  if (!regs) return std::nullopt;
-  StoppedThread thread{tid, regs->pc(), regs->raw.fs_base, {}};
-  std::vector<const tracee::MapsEntry*> looked;
-  std::vector<VirtAddr> tops = {regs->sp()};
-  for (size_t next = 0; next < tops.size(); ++next) {
-    const auto* mapping = tracee::find_mapping(maps, tops[next]);
-    if (mapping == nullptr || std::ranges::find(looked, mapping) != looked.end()) continue;
-    looked.push_back(mapping);
-    const auto words = stack_words(memory, tops[next], *mapping, below);
-    if (looked.size() < kMostStacks) add_interrupted_stacks(words, tops);
-    thread.stack.insert(thread.stack.end(), words.begin(), words.end());
-  }
-  return thread;
-}
 
 std::string Trampolines::begin(const Foothold::Means& means, const AgentLink::Setting& setting) {
   if (begun_) return {};
@@ -240,6 +204,8 @@ std::string Trampolines::why_refused(const Function& function, const arch::Prolo
     return "its first instructions make a call, and the process has a shadow stack";
   if (!same_page(covered.begin, function.hop ? arch::kShortJump : arch::kNearJump))
     return "its first instructions lie on two pages";
+  if (function.hop && !same_page(function.hop, arch::kNearJump))
+    return "the padding for its jump lies on two pages";
   if (space_.has_others_in(covered, function.entry))
     return "other breakpoints stand in its first instructions";
   const bool lends = std::ranges::any_of(lent_, [&](const BorrowedFrame& frame) {
@@ -337,12 +303,13 @@ void Trampolines::restore_padding(const tracee::ProcessMemory& memory,
                                   std::span<const StoppedThread> threads) const {
   for (const auto& [at, entry] : entries_) {
     const auto hop = hop_of(entry.note);
+    if (!hop || !stands(memory, at, bytes_of(entry.note.original, entry.note.length))) continue;
     const auto comes_back = [&](const StoppedThread& thread) {
       const Range place{*hop, *hop + 1};
       const StandingThread standing{thread.tid, thread.pc, thread.stack};
       return patch_conflicts({&place, 1}, {&standing, 1}).has_value();
     };
-    if (hop && std::ranges::none_of(threads, comes_back))
+    if (std::ranges::none_of(threads, comes_back))
       put_back(memory, *hop, bytes_of(entry.note.hop), bytes_of(entry.note.padding));
   }
 }

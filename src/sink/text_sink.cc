@@ -29,13 +29,6 @@ constexpr size_t kShareAtReturn = 4;
 
 constexpr std::string_view kDots = "...";
 
-// What stands in `text` from `start` on ends at `size`, or before it: never half a character.
-void cut(std::string& text, size_t start, size_t size) {
-  while (size > start && (text[size] & 0xc0) == 0x80) --size;
-  text.resize(size);
-  text += kDots;
-}
-
 }  // namespace
 
 struct TextSink::Impl {
@@ -211,7 +204,7 @@ void TextSink::Impl::shorten(size_t start, size_t room) {
     out.append(whole, copied, from - copied);
     const size_t begin = out.size();
     out.append(whole, from, part.size);
-    if (part.size > share) cut(out, begin, begin + share);
+    if (part.size > share) decode::cut_text(out, begin, begin + share);
     copied = from + part.size;
   }
 }
@@ -222,7 +215,7 @@ void TextSink::Impl::append_result(const decode::CallReturned& call, size_t room
   const size_t start = out.size();
   decode::append_text(out, call.result, options.render);
   const size_t end = start + std::max(room, kLeastForResult);
-  if (out.size() > end) cut(out, start, end);
+  if (out.size() > end) decode::cut_text(out, start, end);
   if (!options.color) return;
   if (!failed) return color_strings(out, start);
   out.insert(start, kErrorColor);

@@ -73,6 +73,9 @@ struct RenderOptions {
 // Appends the value as the man page's table says; control characters never come out raw.
 void append_text(std::string& out, const Value& value, const RenderOptions& options);
 std::string to_text(const Value& value, const RenderOptions& options = {});
+// What stands in `text` from `start` on, rendered values, ends at `end` or before it, and `...` behind it. No
+// character and no escape is halved, and a string that is cut is closed: `"abc"...`.
+void cut_text(std::string& text, size_t start, size_t end);
 
 // What a key stands for where the value stands: as wide as it, and signed as it is. nullopt where the value
 // has no such key.

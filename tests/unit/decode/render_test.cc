@@ -99,7 +99,7 @@ TEST(Render, WhatLiesBehindADescriptorFollowsItInBrackets) {
 TEST(Render, OneValueIsBoundedByMaxLineAndOnlyItself) {
   std::string out = "before ";
   append_text(out, text(std::string(100000, 'x')), {.struct_names = false, .utf8 = false, .max_line = 100});
-  EXPECT_EQ(out, "before \"" + std::string(99, 'x') + "...");
+  EXPECT_EQ(out, "before \"" + std::string(99, 'x') + "\"...");
   Value wide;
   wide.kind = Value::Kind::structure;
   wide.members.assign(10000, text("abc"));
@@ -144,6 +144,22 @@ TEST(ProbeLabel, SaysWhereTheFunctionIsAndWhoCalls) {
   EXPECT_EQ(call.text(), "f");
   entry.clone = true;
   EXPECT_EQ(entry.text(), "f@libb.so~");
+}
+
+TEST(CutText, AStringIsClosedAndNoEscapeIsHalved) {
+  const auto cut = [](std::string text, size_t end) {
+    cut_text(text, 0, end);
+    return text;
+  };
+  EXPECT_EQ(cut(R"({ "abc", 12 })", 4), R"({ "a"...)");
+  EXPECT_EQ(cut(R"({ "abc", 12 })", 7), R"({ "abc"...)");
+  EXPECT_EQ(cut(R"({ "abc", 12 })", 10), R"({ "abc", 1...)");
+  EXPECT_EQ(cut(R"("a\"bc")", 3), R"("a"...)");
+  EXPECT_EQ(cut(R"("a\"bc")", 4), R"("a\""...)");
+  for (size_t end : {2, 3, 4, 5}) EXPECT_EQ(cut(R"("a\3034")", end), R"("a"...)") << end;
+  EXPECT_EQ(cut(R"("a\3034")", 6), R"("a\303"...)");
+  EXPECT_EQ(cut(R"('\n' 7)", 2), R"(''...)");
+  EXPECT_EQ(cut(R"(3</a"b> 45)", 9), R"(3</a"b> 4...)");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Signals in the midst of the recorder. What a tracer does at each signal-delivery-stop the handlers do here.
 #include <gtest/gtest.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 
 #include <csetjmp>
@@ -67,6 +68,9 @@ struct Scene {
   unsigned restarts = 0, handled = 0;
   bool jump = false;
   sigjmp_buf away;
+  agent::Control* control = nullptr;
+  bool in_child = false;
+  std::vector<uint64_t> lost;  // where a forked child did not live
 };
 Scene scene;
 
@@ -113,6 +117,21 @@ void on_trap(int, siginfo_t* info, void* frame) {
 void on_timer(int, siginfo_t*, void* frame) {
   restart_append(frame);
   rt_traced(kInner, ++scene.handled);
+}
+
+// No tracer leads the child back, for it is dead; the kernel has emptied the child's Control
+// (MADV_WIPEONFORK).
+void on_trap_fork(int, siginfo_t* info, void* frame) {
+  if (info->si_code != SI_KERNEL) return on_step(frame);
+  const uint64_t at = std::exchange(scene.stop_at, {}).second;
+  write_byte(at, scene.displaced);
+  static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(at);
+  ++scene.handled;
+  const pid_t child = fork();
+  scene.in_child = child == 0;
+  if (scene.in_child) *scene.control = {};
+  int status = 0;
+  if (child > 0 && (waitpid(child, &status, 0) != child || status != 0)) scene.lost.push_back(at);
 }
 
 class Signals : public testing::Test {
@@ -295,6 +314,28 @@ TEST_F(Signals, CountsAreExactWhereverAHandlerCountsToo) {
     EXPECT_GT(scene.handled, 120u);
     EXPECT_EQ(counted.entered, 2 + steps.size() + scene.handled);
     EXPECT_EQ(counted.returned, 2 + steps.size() + scene.handled);
+  }
+}
+
+TEST_F(Signals, AChildForkedInTheMidstOfACountedCallWithoutATracerLives) {
+  handle(SIGTRAP, on_trap_fork);
+  for (const uint16_t passed_bytes : {uint16_t{0}, uint16_t{16}}) {  // which is not for quick.S
+    InProcessRecorder recorder(Setting{agent::Mode::count}, traced(0, passed_bytes));
+    recorder.patch();
+    rt_traced(0, 0);
+    enter_scene(recorder);
+    scene.control = &recorder.control();
+    const std::vector<Step> steps = steps_of_a_call();
+    for (const Step& step : steps) {
+      const uint64_t sum = call_through(step, 1, 2);
+      if (scene.in_child) _exit(sum == 3 && rt_traced(3, 4) == 7 ? 0 : 1);
+      EXPECT_EQ(sum, 3u);
+    }
+    recorder.unpatch();
+    EXPECT_GT(scene.handled, 60u);
+    std::string lost;
+    for (uint64_t at : scene.lost) lost += fmt::format(" {:#x}", at - scene.code.begin.value);
+    EXPECT_EQ(lost, "");
   }
 }
 

@@ -220,7 +220,7 @@ TEST_F(TextSinkTest, WhatStandsBeforeAnArgumentDoesNotHideIt) {
   options.render.max_line = 50;
   const auto path = text("/etc/hostname"), huge = text(std::string(1000, 'x'));
   EXPECT_EQ(print({a.enter(f, 1, {huge, path, huge}), a.leave(f, 1, number(7).value)}, options),
-            "f(\"xxxxxxxxxxxxxx..., \"/etc/hostname\", \"xxxxxxxxxxxxxx...) = 7\n");
+            "f(\"xxxxxxxxxxxxxx\"..., \"/etc/hostname\", \"xxxxxxxxxxxxxx\"...) = 7\n");
 }
 
 TEST_F(TextSinkTest, WhatAReturnTellsHasItsPartOfTheLine) {
@@ -230,9 +230,9 @@ TEST_F(TextSinkTest, WhatAReturnTellsHasItsPartOfTheLine) {
   auto call = a.enter(f, 1, {text(std::string(1000, 'x'))});
   std::get<decode::CallEntered>(call.body).more_at_return = true;
   EXPECT_EQ(print({call, a.leave(f, 1, number(7).value, 0, {number(345)})}, options),
-            "f(\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx..., 345) = 7\n");
+            "f(\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"..., 345) = 7\n");
   EXPECT_EQ(print({call, a(decode::Exited{0}), a.leave(f, 1, number(7).value, 0, {number(345)})}, options),
-            "f(\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx... <unfinished ...>\n"
+            "f(\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"... <unfinished ...>\n"
             "+++ exited (status 0) +++\n"
             "<... f resumed> 345) = 7\n");
 }
@@ -242,7 +242,7 @@ TEST_F(TextSinkTest, AHugeResultIsBoundedToo) {
   options.render.max_line = 200;
   std::string line = print({a.enter(f, 1, {}), a.leave(f, 1, text(std::string(10000, 'x')).value)}, options);
   EXPECT_LT(line.size(), 300u);
-  EXPECT_THAT(line, ::testing::EndsWith("x...\n"));
+  EXPECT_THAT(line, ::testing::EndsWith("x\"...\n"));
 }
 
 TEST_F(TextSinkTest, AReturnOfACallThatWasNeverShownStillIsALine) {

@@ -8,6 +8,7 @@ from runner.row import RatioAtLeast, Row, Side
 from . import memory, tracers
 
 UNTRACED = "untraced"
+BREAKPOINTS = "rtrace, by breakpoints alone"
 
 
 def rows():
@@ -25,6 +26,7 @@ def rows():
         return measure
 
     return [Row("program-sort", "`sort` of 1000 lines, every call of the main program counted (-c)", "ms", (
-        Side(UNTRACED, sort(lambda context: [])), Side("rtrace", sort(lambda context: tracers.rtrace(context, "-c"))),
+        Side(UNTRACED, sort(lambda context: [])), Side("rtrace", sort(lambda context: tracers.automatic(context, "-c"))),
+        Side(BREAKPOINTS, sort(lambda context: tracers.rtrace(context, "-c"))),
         Side("ltrace", sort(lambda context: tracers.ltrace(context, "-c"))), Side("uftrace", sort(memory.uftrace))),
-        (RatioAtLeast("ltrace", "rtrace", 3),), base=UNTRACED)]
+        (RatioAtLeast("ltrace", "rtrace", 3), RatioAtLeast("ltrace", BREAKPOINTS, 3)), base=UNTRACED)]

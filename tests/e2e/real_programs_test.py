@@ -68,6 +68,41 @@ class Python(counting.Counted):
                 self.launched(words)
 
 
+class Node(unittest.TestCase):
+    """Threads that block signals, code that is made as it runs, and a program of 100 MB."""
+    HOT = ["-x", "malloc@libc.so.*", "-x", "free@libc.so.*", "-x", "memcpy@libc.so.*"]
+    DEFLATES = 50
+
+    def test_by_trampolines_it_prints_the_same_and_every_deflate_is_there(self):
+        words = ["node", script("deflates.js"), str(self.DEFLATES)]
+        plain = subprocess.run(words, capture_output=True, text=True, check=True)
+        result = harness.run(["-c", "--mechanism=trampoline", "-x", "deflate", *self.HOT, "--", *words])
+        self.assertEqual((result.status, result.stdout), (0, plain.stdout), result)
+        self.assertNotRegex(result.stderr, r"(malloc|free|memcpy)\S*: a breakpoint", result)
+        calls = harness.Summary(result.trace).calls()
+        deflates = sum(count for name, count in calls.items() if name.partition("@")[0] == "deflate")
+        self.assertGreaterEqual(deflates, self.DEFLATES, result)
+        for name in ("malloc", "free", "memcpy"):
+            self.assertGreater(calls[name + "@libc.so.6"], 1000, result)
+
+    def test_attached_to_and_left_it_goes_on(self):
+        with harness.Target(["node", script("deflates.js")]) as process:
+            def answer():
+                process.go()
+                return process.process.stdout.readline()
+
+            first = answer()
+            for _ in range(3):
+                rtrace = harness.Attached(["-c", "--mechanism=trampoline", *self.HOT], [process.pid])
+                self.assertEqual([answer() for _ in range(3)], [first] * 3)
+                result = rtrace.stop()
+                self.assertEqual(result.status, 0, result)
+                self.assertGreater(harness.Summary(result.trace).calls()["malloc@libc.so.6"], 300, result)
+                harness.wait_until(lambda: not harness.altered_code(process.pid), "its code is as it was")
+            self.assertEqual(answer(), first)
+            process.process.kill()
+
+
 class Xz(unittest.TestCase):
     def test_two_threads_compress_to_the_same_bytes_and_every_call_of_lzma_code_is_there(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -159,6 +159,13 @@ bool is_padding(std::span<const std::byte> code, VirtAddr from, size_t size) {
   return true;
 }
 
+std::optional<uint8_t> offset_in_copy(const Prologue& prologue, VirtAddr pc) {
+  if (!prologue.range().contains(pc)) return std::nullopt;
+  const auto begins = [&](const ResumePoint& point) { return point.address == pc && point.sp_adjust == 0; };
+  const auto found = std::ranges::find_if(prologue.copy.points, begins);
+  return found != prologue.copy.points.end() ? std::optional(found->offset) : std::nullopt;
+}
+
 std::variant<Prologue, Refused> relocate_prologue(const EntryCode& entry, VirtAddr to) {
   Survey survey(entry);
   if (auto refused = survey.run()) return *refused;

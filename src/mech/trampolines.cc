@@ -7,6 +7,7 @@
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/tracee/thread.h"
+#include "way_on.h"
 
 namespace rtrace::mech {
 namespace {
@@ -123,23 +124,37 @@ Trampolines::Answer Trampolines::install(const Function& function, std::span<con
     space_.foothold().release(code.copy, arch::kMaxPrologue);
     space_.foothold().release(code.stub, room_for_stub(function));
   };
+  auto moves = make_way(function, code, threads);
+  if (auto* busy = std::get_if<Busy>(&moves)) {
+    give_back();
+    return std::move(*busy);
+  }
+  // Before the jump: were we to die in between, the copy leads behind code that is still whole.
+  const auto& moved = std::get<Moves>(moves);
+  for (const auto& [tid, pc] : moved) (void)tracee::set_pc(tid, pc);
+  Answer answer = write_jump(function, code, next_);
+  if (!std::holds_alternative<Wrapped>(answer) && moved.empty()) give_back();
+  return answer;
+}
+
+// Who goes on elsewhere before the jump is written.
+std::variant<Trampolines::Moves, Busy> Trampolines::make_way(const Function& function, const Made& made,
+                                                             std::span<const StoppedThread> threads) const {
   // At its second byte stands a thread whose SIGTRAP of the breakpoint is still to come; behind an endbr64
   // one that has passed the breakpoint, and would be seen again.
-  const Range covered = code.prologue.range();
+  const Range covered = made.prologue.range();
   std::vector<Range> forbidden = {covered.begin == function.entry ? inside(covered) : covered,
                                   {function.entry + 1, function.entry + 2}};
-  if (const BreakpointSite* site = space_.find(function.entry); site != nullptr && site->copy)
-    forbidden.push_back({site->copy, site->copy + site->copy_size});
+  const BreakpointSite* site = space_.find(function.entry);
+  if (site != nullptr && site->copy) forbidden.push_back({site->copy, site->copy + site->copy_size});
+  Moves moves;
   for (const StoppedThread& thread : threads) {
-    const StandingThread standing{thread.tid, thread.pc, thread.stack};
-    if (auto busy = patch_conflicts(forbidden, {&standing, 1})) {
-      give_back();
-      return std::move(*busy);
-    }
+    const VirtAddr pc = site != nullptr ? way_on(thread.pc, *site, made.prologue, made.copy) : thread.pc;
+    const StandingThread standing{thread.tid, pc, thread.stack};
+    if (auto busy = patch_conflicts(forbidden, {&standing, 1})) return std::move(*busy);
+    if (pc != thread.pc) moves.emplace_back(thread.tid, pc);
   }
-  Answer answer = write_jump(function, code, next_);
-  if (!std::holds_alternative<Wrapped>(answer)) give_back();
-  return answer;
+  return moves;
 }
 
 std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Function& function,

@@ -282,6 +282,7 @@ class Image {
   std::string hear_recorder();
   void unwrap_child(const mech::Trampolines& parent, const std::string& why, const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
+  void comes_later(Waiting function, const mech::Busy& busy);
   mech::Trampolines::Answer wrap_one(const Waiting& function, std::span<const mech::StoppedThread> threads);
   std::optional<int64_t> errno_of(const Waiting& function);
   void say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped);

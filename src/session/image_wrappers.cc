@@ -251,9 +251,14 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
     else if (const auto* wrapped = std::get_if<mech::Trampolines::Wrapped>(&answer))
       say_wrapped(function, *wrapped);
     else
-      wrapping_.waiting.push_back(std::move(function));  // its turn comes
+      comes_later(std::move(function), std::get<mech::Busy>(answer));
   }
   if (wrapping_.waiting.empty()) wrapping_.pause = 0;
+}
+
+void Image::comes_later(Waiting function, const mech::Busy& busy) {
+  RTRACE_LOG(session, 1, "no trampoline at {} yet: {}", function.point.address, busy.reason);
+  wrapping_.waiting.push_back(std::move(function));
 }
 
 mech::Trampolines::Answer Image::wrap_one(const Waiting& function,

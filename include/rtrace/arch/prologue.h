@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 
@@ -48,6 +49,10 @@ struct Prologue {
 
   Range range() const { return {at, at + covered}; }
 };
+
+// Where in the copy a thread goes on that stands at `pc` of the program's own code, by offset. nullopt where
+// `pc` begins none of the moved instructions.
+std::optional<uint8_t> offset_in_copy(const Prologue& prologue, VirtAddr pc);
 
 inline constexpr size_t kMaxPrologue = 128;
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -78,7 +79,8 @@ class Trampolines {
     uint8_t covered = 0;
   };
   using Answer = std::variant<Wrapped, Declined, Busy>;
-  // Takes the breakpoint out and puts the jump in. `threads` are all that the memory has.
+  // Takes the breakpoint out and puts the jump in. `threads` are all that the memory has; those that stand in
+  // what is overwritten, or in the breakpoint's copy of it, are sent on.
   Answer install(const Function& function, std::span<const StoppedThread> threads);
 
   // The functions' own first bytes again, in this memory or in that of a fork child. Wrappers that are
@@ -126,6 +128,9 @@ class Trampolines {
   bool has_open_calls() const;
   std::variant<Made, Declined, Busy> make_code(const Function& function, std::span<const std::byte> own,
                                                uint32_t index);
+  using Moves = std::vector<std::pair<pid_t, VirtAddr>>;
+  std::variant<Moves, Busy> make_way(const Function& function, const Made& made,
+                                     std::span<const StoppedThread> threads) const;
   void note_lent(const BorrowedFrame& frame);
   bool write_plan(const Function& function, agent::FunctionPlan plan, uint32_t index);
   bool write_hop(VirtAddr at, std::span<const std::byte> jump) const;

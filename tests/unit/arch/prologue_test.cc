@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "arch/code_text.h"
 #include "arch/prologue_check.h"
 
@@ -371,6 +373,17 @@ TEST(Prologue, TheLongestFitsTheBound) {
   }
 }
 
+TEST(Prologue, AThreadGoesOnAtTheSameInstructionOfTheCopy) {
+  // endbr64; test edi, edi; je from + 0x18, which grows; mov eax, edi
+  const auto bytes = assemble("f3 0f 1e fa 85 ff 74 10 89 f8 90 90 90 90 90 90 90 90 90 90 90 90 90 90 90");
+  const auto result = relocate_prologue({bytes, kFrom, bytes.size()}, kTo);
+  ASSERT_TRUE(std::holds_alternative<Prologue>(result)) << std::get<Refused>(result).reason;
+  std::map<unsigned, unsigned> found;
+  for (unsigned at = 0; at < 16; ++at)
+    if (const auto offset = offset_in_copy(std::get<Prologue>(result), kFrom + at)) found[at] = *offset;
+  EXPECT_EQ(found, (std::map<unsigned, unsigned>{{4, 0}, {6, 2}, {8, 8}}));
+}
+
 TEST(Prologue, AShortJumpNeedsTwoBytes) {
   const auto bytes = assemble("48 89 f8 ; mov rax, rdi\n48 83 fa 40 ; cmp rdx, 64\nc3");
   const auto result = relocate_prologue({bytes, kFrom, bytes.size(), kShortJump}, kTo);
@@ -379,28 +392,6 @@ TEST(Prologue, AShortJumpNeedsTwoBytes) {
   const auto single = assemble("c3");
   EXPECT_EQ(std::get<Refused>(relocate_prologue({single, kFrom, 1, kShortJump}, kTo)).reason,
             "only 1 bytes up to the next function: c3  ret");
-}
-
-TEST(EndsForGood, TellsWhetherControlComesBehindIt) {
-  const auto ends = [](std::string_view code) { return ends_for_good(assemble(code), kFrom); };
-  EXPECT_TRUE(ends("48 89 f8 c3"));
-  EXPECT_TRUE(ends("48 01 d0 eb 3b"));
-  EXPECT_TRUE(ends("0f 0b"));
-  EXPECT_FALSE(ends("48 39 d1 0f 82 57 95 fa ff ; jb: or falls into what is next"));
-  EXPECT_FALSE(ends("e8 00 00 00 00 ; a call: who knows whether it returns"));
-  EXPECT_FALSE(ends("c3 0f ; ends in the middle"));
-  EXPECT_FALSE(ends("c3 06 ; nothing known"));
-  EXPECT_FALSE(ends(""));
-}
-
-TEST(IsPadding, NopsAndInt3sOfAnyLength) {
-  const auto padding = [](std::string_view code) { return is_padding(assemble(code), kFrom, 5); };
-  EXPECT_TRUE(padding("0f 1f 84 00 00 00 00 00"));
-  EXPECT_TRUE(padding("cc cc cc cc cc"));
-  EXPECT_TRUE(padding("66 90 0f 1f 00"));
-  EXPECT_FALSE(padding("90 90 90 90 ; too few"));
-  EXPECT_FALSE(padding("90 90 90 90 c3"));
-  EXPECT_FALSE(padding("f3 0f 1e fa 90 ; endbr64: somebody comes there"));
 }
 
 }  // namespace

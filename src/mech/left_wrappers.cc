@@ -22,6 +22,10 @@ uint64_t open_calls_of(const agent::Summary& summary) {
 
 }  // namespace
 
+bool is_int3(const ForeignBytes& bytes) {
+  return bytes.written.size() == 1;
+}
+
 bool is_jump(const ForeignBytes& bytes) {
   if (bytes.hop) return false;
   if (bytes.written.size() == arch::kShortJump)

@@ -9,6 +9,7 @@
 
 namespace rtrace::mech {
 
+bool is_int3(const ForeignBytes& bytes);
 // Over a function's first instructions, to its wrapper or to a hop. Nobody can stand inside.
 bool is_jump(const ForeignBytes& bytes);
 // Which of all are hops, also where only what leads to them tells; these last, for until the short jumps have

@@ -20,9 +20,8 @@
 namespace rtrace::mech {
 namespace {
 
-constexpr uint64_t kMostPages = 16384;  // of one anonymous mapping that are looked at
-constexpr uint64_t kMostSlots = uint64_t{1} << 22;
-constexpr size_t kMostTables = 4;
+constexpr uint64_t kMostPages = 16384;              // of one anonymous mapping that are looked at
+constexpr uint64_t kMostSlots = uint64_t{1} << 22;  // of all tables
 constexpr size_t kPiece = size_t{1} << 20;
 constexpr std::byte kTrap{0xcc};
 
@@ -136,19 +135,23 @@ void read_notes(const Memory& memory, const std::vector<tracee::MapsEntry>& maps
   }
 }
 
+// `slots`: how many may still be read.
 void read_table(const Memory& memory, const std::vector<tracee::MapsEntry>& maps, VirtAddr table,
-                Remains& remains) {
+                uint64_t& slots, Remains& remains) {
   struct Head {
     agent::MappingHeader mapping;
     uint64_t slots;
   };
   const auto head = memory.read_value<Head>(table);
-  if (!head || !is_header(head->mapping) || head->slots > kMostSlots ||
+  if (!head || !is_header(head->mapping) || head->slots > slots ||
       agent::kTableEntries + head->slots * sizeof(agent::SiteEntry) > head->mapping.size)
     return;
+  slots -= head->slots;
   std::vector<agent::SiteEntry> entries(head->slots);
   const size_t got = memory.read(table + agent::kTableEntries, std::as_writable_bytes(std::span(entries)));
   entries.resize(got / sizeof(agent::SiteEntry));
+  remains.tables.push_back({table + agent::kTableEntries,
+                            table + agent::kTableEntries + entries.size() * sizeof(agent::SiteEntry)});
   for (size_t i = 0; i < entries.size(); ++i) {
     const agent::SiteEntry& entry = entries[i];
     const VirtAddr address{entry.site};
@@ -237,11 +240,16 @@ Remains find_pages(const Memory& memory, const std::vector<tracee::MapsEntry>& m
 Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>& maps) {
   Remains remains = find_pages(memory, maps);
   std::set<uint64_t> tables;
+  uint64_t slots = kMostSlots;
   for (const auto& blob : remains.blobs)
-    if (blob.head.table != 0 && tables.size() < kMostTables && tables.insert(blob.head.table).second)
-      read_table(memory, maps, VirtAddr{blob.head.table}, remains);
+    if (blob.head.table != 0 && tables.insert(blob.head.table).second)
+      read_table(memory, maps, VirtAddr{blob.head.table}, slots, remains);
   for (const auto& recorder : remains.recorders) read_notes(memory, maps, recorder.control, remains);
   return remains;
+}
+
+void forget_sites(const tracee::ProcessMemory& memory, const Remains& remains) {
+  for (Range table : remains.tables) (void)memory.write(table.begin, std::vector<std::byte>(table.size()));
 }
 
 std::vector<ForeignBytes> compare_with_files(pid_t pid, const Memory& memory,

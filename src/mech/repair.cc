@@ -51,7 +51,7 @@ class Repair {
         if (!lies_in_jump(bytes.address)) remains_.bytes.push_back(std::move(bytes));
     order_jumps(remains_.bytes);
     for (const auto& bytes : remains_.bytes)
-      if (bytes.written.size() == 1) sites_.insert(bytes.address);
+      if (is_int3(bytes)) sites_.insert(bytes.address);
   }
   Repaired run();
   // All that was found to be foreign, put back or not.
@@ -92,10 +92,10 @@ class Repair {
   Repaired repaired_;
 };
 
-// Any byte of a jump's distance may look like an int3.
+// Any byte of a jump's distance may look like an int3. What is noted of jumps that have gone tells nothing.
 bool Repair::lies_in_jump(VirtAddr address) const {
   return std::ranges::any_of(remains_.bytes, [&](const ForeignBytes& bytes) {
-    return (is_jump(bytes) || bytes.hop) &&
+    return (is_jump(bytes) || bytes.hop) && stands(bytes) &&
            Range{bytes.address, bytes.address + bytes.written.size()}.contains(address);
   });
 }
@@ -203,10 +203,10 @@ void Repair::give_masks_back() const {
 size_t Repair::put_back(Stand threads) {
   size_t places = 0;
   for (const auto& bytes : remains_.bytes) {
-    const Stand needed = bytes.hop                   ? Stand::for_good
-                         : is_jump(bytes)            ? Stand::stopped
-                         : bytes.written.size() == 1 ? Stand::running
-                                                     : Stand::outside;
+    const Stand needed = bytes.hop        ? Stand::for_good
+                         : is_jump(bytes) ? Stand::stopped
+                         : is_int3(bytes) ? Stand::running
+                                          : Stand::outside;
     if (threads < needed || (bytes.hop && is_led_to(bytes.address, memory_, remains_))) continue;
     places += stands(bytes) && memory_.write(bytes.address, bytes.original) == 0;
   }
@@ -289,12 +289,16 @@ void Repair::take_out(HaltedProcess& halted) {
     if (lowered == Lowered::failed) return;
     repaired_.handler |= lowered == Lowered::yes;
   }
+  if (std::ranges::none_of(remains_.bytes,
+                           [&](const auto& bytes) { return is_int3(bytes) && stands(bytes); }))
+    forget_sites(memory_, remains_);
   const auto stopped = halted.stopped();
   repaired_.left = "a thread is still inside them";
   if (std::any_of(stopped.begin(), stopped.end(), [&](pid_t tid) { return stack_leads_to_us(tid); })) return;
   repaired_.left = "its code leads to them";
   if (jumps_stand(memory_, remains_)) return;
   repaired_.left.clear();
+  repaired_.inert = true;
   const bool open = has_open_calls(memory_, remains_);
   repaired_.left = "a thread is still inside a wrapped call";
   for (pid_t tid : stopped)
@@ -368,14 +372,14 @@ Repaired Repair::run() {
 // A thread that is in the way is elsewhere a moment later, or, on a busy machine, once it has been given
 // time.
 Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
-                std::chrono::milliseconds patience) {
+                std::chrono::milliseconds patience, Until until) {
   constexpr int kTimesAsLong = 6;
   constexpr std::chrono::milliseconds kLongestPause(64), kLongest(3000);
   std::chrono::milliseconds pause(2);
   const auto begin = std::chrono::steady_clock::now();
   Repair first(pid, known, files);
   Repaired all = first.run();
-  while (!all.left.empty() && !tracee::forbids_calls(pid) &&
+  while (!all.left.empty() && !(all.inert && until == Until::inert) && !tracee::forbids_calls(pid) &&
          std::chrono::steady_clock::now() - begin <
              (all.passing ? std::max(patience, std::min(patience * kTimesAsLong, kLongest)) : patience)) {
     std::this_thread::sleep_for(std::exchange(pause, std::min(2 * pause, kLongestPause)));
@@ -386,7 +390,8 @@ Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
            all.pages + more.pages,
            more.left,
            more.kept,
-           more.passing};
+           more.passing,
+           more.inert};
   }
   all.standing = all.left.empty() ? 0 : first.standing();
   return all;

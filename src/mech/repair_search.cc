@@ -11,12 +11,6 @@
 #include "rtrace/tracee/proc_fs.h"
 
 namespace rtrace::mech {
-namespace {
-
-constexpr size_t kMostSessions = 16;
-
-}  // namespace
-
 std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const PatchTable& table) {
   std::map<pid_t, std::vector<ForeignBytes>> by_process;
   const uint64_t used = std::min<uint64_t>(table.used, PatchTable::kCapacity);
@@ -31,7 +25,9 @@ std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const Patch
   return {by_process.begin(), by_process.end()};
 }
 
-std::vector<pid_t> find_session(uint64_t session) {
+namespace {
+
+std::vector<pid_t> find_sessions(const std::set<uint64_t>& sessions) {
   std::vector<pid_t> found;
   DIR* folder = opendir("/proc");
   while (const dirent* entry = folder != nullptr ? readdir(folder) : nullptr) {
@@ -44,7 +40,7 @@ std::vector<pid_t> find_session(uint64_t session) {
     try {
       const Remains remains = find_pages(tracee::ProcessMemory(pid), maps);
       if (std::any_of(remains.pages.begin(), remains.pages.end(),
-                      [&](const auto& page) { return page.session == session; }))
+                      [&](const auto& page) { return sessions.contains(page.session); }))
         found.push_back(pid);
     } catch (const std::exception&) {
       continue;  // it ended, or is not ours to look into
@@ -54,20 +50,24 @@ std::vector<pid_t> find_session(uint64_t session) {
   return found;
 }
 
+}  // namespace
+
+std::vector<pid_t> find_session(uint64_t session) {
+  return find_sessions({session});
+}
+
 std::vector<pid_t> find_relatives(pid_t pid) {
-  std::set<pid_t> relatives;
+  std::vector<pid_t> relatives;
   try {
     std::set<uint64_t> sessions;
     for (const auto& page : find_pages(tracee::ProcessMemory(pid), tracee::read_maps(pid)).pages)
       sessions.insert(page.session);
-    if (sessions.size() > kMostSessions) return {};  // nobody dies in one process so often
-    for (uint64_t session : sessions)
-      for (pid_t found : find_session(session)) relatives.insert(found);
+    if (!sessions.empty()) relatives = find_sessions(sessions);
   } catch (const Error&) {
     return {};
   }
-  relatives.erase(pid);
-  return {relatives.begin(), relatives.end()};
+  std::erase(relatives, pid);
+  return relatives;
 }
 
 }  // namespace rtrace::mech

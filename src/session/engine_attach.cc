@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "engine_core.h"
@@ -20,6 +21,7 @@ namespace {
 constexpr int kAttempts = 50;
 constexpr int kAttachAttempts = 100, kAttachAtOnce = 20;
 constexpr timespec kAttachPause{0, 1'000'000};
+constexpr std::chrono::seconds kRepairWait(3);
 // ms that the process may go on before another thread is asked: one in an uninterruptible sleep may not stop
 // for long, all others do as soon as they get a processor.
 constexpr unsigned kHoldWait = 20, kHoldWaitForProcessor = 500;
@@ -135,7 +137,8 @@ std::shared_ptr<Image> Engine::read_image(pid_t pid, std::string& failure) {
 void Engine::repair_before(pid_t pid) {
   try {
     if (mech::find_remains(tracee::ProcessMemory(pid), tracee::read_maps(pid)).empty()) return;
-    const mech::Repaired repaired = mech::repair(pid, {}, true);
+    const mech::Repaired repaired = mech::repair(pid, {}, true, kRepairWait, mech::Until::inert);
+    if (repaired.places == 0 && !repaired.handler) return;  // pages of one that had to leave them
     reporter_.notice(
         fmt::format("process {}: a tracer died in it; {} places in its code put back", pid, repaired.places));
   } catch (const Error& error) {

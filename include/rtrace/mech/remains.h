@@ -34,6 +34,7 @@ struct Remains {
     agent::Blob head{};
   };
   std::vector<Blob> blobs;
+  std::vector<Range> tables;  // the entries of those that blobs look into
   std::vector<ForeignBytes> bytes;
   // SDT semaphores that are still raised, and where in the table that is said: the word to be cleared.
   struct Raised {
@@ -55,6 +56,10 @@ Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>&
 
 // The mappings alone.
 Remains find_pages(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);
+
+// Empties the tables, once none of their int3s stands and nobody is in the handler: other code may be where
+// they stood by the time their pages are looked at again.
+void forget_sites(const tracee::ProcessMemory& memory, const Remains& remains);
 
 // Int3s and borrowed bytes in private executable mappings of files, by comparing each with its file where
 // that is the one that was mapped. For what has no table, or was lost before it had.

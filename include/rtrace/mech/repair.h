@@ -20,6 +20,7 @@ struct Repaired {
   std::string left;      // why those, or mappings, stay, inert; empty where none does
   std::string kept;      // why some stay for good, and are no remains any more
   bool passing = false;  // those who need what is left run, and are elsewhere when they have
+  bool inert = false;    // what is left are pages alone, for calls that have not returned
   bool nothing() const { return places == 0 && !handler && pages == 0 && left.empty() && kept.empty(); }
 };
 
@@ -27,9 +28,12 @@ struct Repaired {
 // memory does not tell of; with `files` its code is compared with its files too. Children that it makes in
 // that moment are put right as well. Throws Error where it cannot be traced: no such process, another tracer,
 // no permission.
-// What is in the way of unmapping is waited for so long; a few times as long where it only has to run.
+// What is in the way of unmapping is waited for so long; a few times as long where it only has to run. With
+// Until::inert pages that stay are not waited for.
+enum class Until : bool { nothing_is_left, inert };
 Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
-                std::chrono::milliseconds patience = std::chrono::seconds(3));
+                std::chrono::milliseconds patience = std::chrono::seconds(3),
+                Until until = Until::nothing_is_left);
 
 // What a dead engine's table says of each process.
 std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const PatchTable& table);

@@ -95,6 +95,36 @@ TEST(Remains, TellWhatBelongsWhereEachSiteStands) {
   EXPECT_EQ(remains.bytes[0].written, std::vector{std::byte{0xcc}});
 }
 
+// A blob with one site, and its table of 128.
+void note_site(Pages& pages, size_t page, uint64_t site) {
+  pages.header(page, agent::kBlobMapping, agent::kBlobRoom);
+  pages.header(page + kBlobPages, agent::kTableMapping, arch::kPageSize);
+  pages.as<agent::Blob>(page)->table = pages.at(page + kBlobPages).value;
+  auto* table = pages.as<agent::SiteTable>(page + kBlobPages);
+  table->slots = 128;
+  table->entries[0] = {site, 0x2000 | uint64_t{0x90} << 56};
+}
+
+TEST(Remains, OfAnyNumberOfTracersAreFound) {
+  constexpr size_t kTracers = 40;
+  Pages pages(kTracers * (kBlobPages + 1));
+  for (size_t i = 0; i < kTracers; ++i) note_site(pages, i * (kBlobPages + 1), 0x1000 + i);
+  const Remains remains = pages.find();
+  EXPECT_THAT(remains.blobs, SizeIs(kTracers));
+  EXPECT_THAT(remains.bytes, SizeIs(kTracers));
+}
+
+TEST(Remains, WhoseSitesAreForgottenTellNothingOfWhatMayBeThereLater) {
+  Pages pages(2 * (kBlobPages + 1));
+  note_site(pages, 0, 0x1000);
+  note_site(pages, kBlobPages + 1, 0x1001);
+  const Remains remains = pages.find();
+  ASSERT_THAT(remains.bytes, SizeIs(2));
+  forget_sites(tracee::ProcessMemory(getpid()), remains);
+  EXPECT_THAT(pages.find().bytes, IsEmpty());
+  EXPECT_THAT(pages.find().blobs, SizeIs(2));
+}
+
 TEST(Remains, AreKnownByTheirCodeWhereverTheQuestionsInt3Stands) {
   Pages pages(kBlobPages);
   pages.header(0, agent::kBlobMapping, agent::kBlobRoom);

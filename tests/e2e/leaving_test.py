@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""What is left in a process that rtrace has let go of, and in its children: nothing."""
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import board
+import harness
+from survival_test import engine_of
+
+ROUNDS = 5
+
+
+class Brood(unittest.TestCase):
+    """Children that are forked while rtrace arms, traces and leaves: each lives on in memory of its own."""
+    BIT = 1 << (signal.SIGTRAP - 1)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.target = board.Target("brood", folder.name)
+        self.addCleanup(self.target.abandon)
+        self.clean = self.foreign(self.target.pid)
+
+    @staticmethod
+    def foreign(pid):
+        with open("/proc/%d/maps" % pid) as maps:
+            return [line for line in maps if "memfd" in line or "r-xp" in line and line.split()[4] == "0"]
+
+    def catches(self, pid):
+        status = harness.read_text("/proc/%d/status" % pid)
+        caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+        return int(caught.split()[1], 16) & self.BIT != 0
+
+    def left_in(self, pid):
+        left = [] if self.foreign(pid) == self.clean else ["mappings"]
+        left += ["a handler for SIGTRAP"] if self.catches(pid) else []
+        return left + ["%s %s" % place for place in harness.altered_code(pid)]
+
+    def rest(self, whether):
+        struct.pack_into("=Q", self.target.board, 8, whether)
+        harness.wait_until(lambda: self.target.words(3, 2) == ((1, 1) if whether else (0, 0)), "forking stops or goes on")
+
+    def leaves_nothing(self, options):
+        for _ in range(ROUNDS):
+            attached = harness.Attached(options, [self.target.pid])
+            made = self.target.word(2)
+            harness.wait_until(lambda: self.target.word(2) > made + 20, "children are made meanwhile")
+            result = attached.stop()
+            self.rest(True)
+            self.assertEqual(result.status, 0, result)
+            for pid in [self.target.pid] + [int(word) for word in self.target.words(8, 240) if word]:
+                harness.wait_until(lambda: not self.left_in(pid), "nothing is left in %d" % pid)
+            self.rest(False)
+        self.assertEqual(self.target.end(), 0)
+
+    def test_children_by_breakpoints(self):
+        self.leaves_nothing(["--mechanism=breakpoint", "-x", "labs@libc.so.*"])
+
+    def test_children_by_trampolines(self):
+        self.leaves_nothing(["-c", "--mechanism=trampoline", "-x", "labs@libc.so.*", "-x", "strtol@libc.so.*"])
+
+    def test_followed_children(self):
+        self.leaves_nothing(["-f", "-x", "labs@libc.so.*"])
+
+    def test_calls_that_are_made_all_the_time(self):
+        self.leaves_nothing(["-x", "waitpid@libc.so.*", "-x", "kill@libc.so.*"])
+
+
+class Lingering(unittest.TestCase):
+    """Calls that do not return: what they will return to stays, of each session, and is nobody's any more."""
+    SESSIONS = 6
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.target = board.Target("lingers", folder.name)
+        self.addCleanup(self.target.abandon)
+
+    def moves_on(self):
+        calls = self.target.word(3)
+        harness.wait_until(lambda: self.target.word(3) > calls + 1000, "it goes on")
+
+    def one_more_waits(self, number):
+        struct.pack_into("=Q", self.target.board, 8, number)
+        harness.wait_until(lambda: self.target.word(2) == number, "a thread is made")
+        thread = max(os.listdir("/proc/%d/task" % self.target.pid), key=int)
+        # read(2) of a pipe.
+        harness.wait_until(lambda: harness.read_text("/proc/%d/task/%s/syscall" % (self.target.pid, thread))
+                           .startswith("0 "), "it waits")
+
+    def session(self, number):
+        attached = harness.Attached(["-c", "--mechanism=trampoline", "-x", "read@libc.so.*", "-x", "labs@libc.so.*"],
+                                    [self.target.pid])
+        self.one_more_waits(number)
+        result = attached.stop()
+        self.assertEqual(result.status, 0, result)
+        return result
+
+    def die(self):
+        attached = harness.Attached(["--mechanism=breakpoint", "-x", "labs@libc.so.*", "-x", "read@libc.so.*"],
+                                    [self.target.pid])
+        self.moves_on()
+        os.kill(attached.process.pid, signal.SIGSTOP)
+        os.kill(engine_of(attached.process.pid), signal.SIGKILL)
+        os.kill(attached.process.pid, signal.SIGKILL)
+        attached.process.wait(harness.PATIENCE)
+        attached.process.stdout.close()
+        self.moves_on()
+
+    def test_however_many_have_left_something_the_last_one_is_repaired(self):
+        for number in range(1, self.SESSIONS + 1):
+            self.session(number)
+        self.die()
+        done = subprocess.run([harness.RTRACE, "--repair", "-p", str(self.target.pid)], capture_output=True, text=True,
+                              timeout=harness.PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(harness.altered_code(self.target.pid), [], done.stderr)
+        self.moves_on()
+        self.assertEqual(self.target.end(), 0)
+
+    def test_who_attaches_next_says_nothing_of_deaths(self):
+        self.session(1)
+        result = self.session(2)
+        self.assertNotIn("died in it", result.stderr, result)
+        self.assertEqual(self.target.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "rtrace/mech/patch_table.h"
 #include "rtrace/tracee/process_memory.h"
@@ -37,6 +38,8 @@ class BorrowedGadget {
   // Empty where it stands.
   const std::string& failure() const { return failure_; }
   VirtAddr address() const { return at_; }
+  // What the program has there.
+  std::vector<std::byte> original() const { return {original_.begin(), original_.end()}; }
 
  private:
   const tracee::ProcessMemory& memory_;

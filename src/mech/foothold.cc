@@ -135,6 +135,8 @@ std::string Foothold::map_chunk(const Means& means, Range chunk) {
 std::string Foothold::begin_blob(const Means& means, Range all, VirtAddr table, uint64_t slots) {
   BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
   if (!borrowed.failure().empty()) return borrowed.failure();
+  slack_ = borrowed.address();
+  in_slack_ = borrowed.original();
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
   const Mapped mapped = map(remote, all, PROT_READ | PROT_EXEC);
   if (!mapped.failure.empty()) return mapped.failure;
@@ -260,6 +262,30 @@ void Foothold::note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint
   (void)write_value(memory, blob_ + offsetof(agent::Blob, masked_thread), tid);
 }
 
+bool Foothold::is_ours(const tracee::ProcessMemory& memory, VirtAddr mapping) const {
+  const auto there = memory.read_value<agent::MappingHeader>(mapping);
+  return there && std::memcmp(there->magic, agent::kMappingMagic, sizeof there->magic) == 0 &&
+         there->session == session_;
+}
+
+// As a child has it that was forked between the call that mapped it and what was written there first.
+bool Foothold::is_blank(const tracee::ProcessMemory& memory, Range mapping) {
+  std::vector<std::byte> page(arch::kPageSize);
+  const auto zero = [](std::byte byte) { return byte == std::byte{}; };
+  if (memory.read(mapping.begin, page) != page.size() || !std::ranges::all_of(page, zero)) return false;
+  const auto maps = tracee::read_maps(memory.pid());
+  const auto* entry = tracee::find_mapping(maps, mapping.begin);
+  return entry != nullptr && entry->range == mapping && !entry->file_backed() && !entry->writable &&
+         !entry->shared;
+}
+
+void Foothold::give_slack_back(const tracee::ProcessMemory& child) const {
+  const auto gadget = std::as_bytes(std::span(tracee::kRemoteCallGadget));
+  std::vector<std::byte> there(in_slack_.size());
+  if (there.empty() || child.read_forced(slack_, there) != there.size()) return;
+  if (std::ranges::equal(there, gadget)) (void)child.write(slack_, in_slack_);
+}
+
 std::string Foothold::leave(const Means& means) const {
   if (!exists()) return {};
   BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
@@ -274,6 +300,7 @@ std::string Foothold::leave(const Means& means) const {
   for (Range other : {control_, shared_})
     if (other.begin) ranges.push_back(other);
   for (Range range : ranges) {
+    if (!is_ours(means.memory, range.begin) && !is_blank(means.memory, range)) continue;
     const auto answer = remote.call(SYS_munmap, {range.begin.value, range.size()});
     if (!answer || *answer != 0) return "the thread could not make the system call";
   }

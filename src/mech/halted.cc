@@ -169,7 +169,8 @@ std::optional<pid_t> HaltedProcess::fit() {
   for (State wanted : {State::stopped, State::interrupted, State::group_stopped}) {
     for (const auto& [tid, state] : tasks_) {
       if (state != wanted || owed_.contains(tid) || tracee::forbids_calls(tid)) continue;
-      return fit_ = tid;
+      const auto regs = tracee::registers(tid);
+      if (regs && !regs->never_in_program()) return fit_ = tid;
     }
   }
   return std::nullopt;

@@ -137,6 +137,7 @@ bool handler_returns_to(pid_t tid, const tracee::ProcessMemory& memory,
   constexpr size_t kRip = 176 / 8, kSelectors = 192 / 8;
   constexpr uint64_t kUserCode = 0x33;  // arch/x86/include/asm/segment.h, __USER_CS
   const auto regs = tracee::registers(tid);
+  if (regs && regs->never_in_program()) return false;
   const auto* mapping = regs ? tracee::find_mapping(maps, regs->sp()) : nullptr;
   if (mapping == nullptr) return regs.has_value();
   const uint64_t size = std::min<uint64_t>(mapping->range.end - regs->sp(), kDeepestStack);

@@ -192,7 +192,8 @@ bool Engine::hold(pid_t tid) {
     task.listening = group_stop;
     SyscallTracer::goes_on(task);
     auto regs = tracee::registers(tid);
-    if (!regs) return false;
+    if (regs && regs->never_in_program()) let_held_run(tid);
+    if (!regs || regs->never_in_program()) return false;
     task.rewound = tracee::rewind_interrupted_syscall(*regs);
     return !task.rewound || tracee::set_registers(tid, *regs) == tracee::Alive::yes;
   }

@@ -217,7 +217,8 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
     // The handler is the process's own; a vfork child has another.
     const bool fit = all_stopped && found != tasks_.end() && found->second->process->image.get() == &image &&
                      !found->second->process->silent && found->second->process->pid == image.space().pid();
-    if (!fit) continue;
+    const auto regs = fit ? tracee::registers(tid) : std::nullopt;
+    if (!regs || regs->never_in_program()) continue;
     failure = "a seccomp filter is in force";
     const tracee::Seccomp seccomp = tracee::seccomp_of(tid);
     if (seccomp == tracee::Seccomp::forbids) continue;

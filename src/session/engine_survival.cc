@@ -82,9 +82,12 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
     space.restore(memory);
     space.lower_semaphores_of(memory);
     parent_image.unwrap_copy(child, memory);
+    space.foothold().give_slack_back(memory);
     const auto regs = tracee::registers(child);
     if (!regs || tracee::forbids_calls(child) || !space.foothold().exists()) return;
-    if (!Survival::lower_in(memory, child, space) || space.in_copy(regs->pc())) return;
+    // No handler leads to a blob that was not there yet.
+    if (space.foothold().stands_in(memory) && !Survival::lower_in(memory, child, space)) return;
+    if (space.in_copy(regs->pc())) return;
     if (parent_image.leads_to_wrapper(child, memory)) return;
     const std::string failure = space.unmap_copies_of(memory, child, parent_image.find_slack());
     if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay in child {}, unused: {}", child, failure);

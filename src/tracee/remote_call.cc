@@ -160,7 +160,7 @@ bool RemoteCall::prepare() {
   auto regs = registers(tid_);
   auto mask = signal_mask(tid_);
   auto state = extended_state(tid_);
-  if (!regs || !mask || !state) return false;
+  if (!regs || !mask || !state || regs->never_in_program()) return false;
   seccomp_ = seccomp_of_stopped(tid_);
   seccomp_stays_ = knows_seccomp(tid_);
   if (seccomp_ == Seccomp::forbids) return false;

@@ -14,6 +14,15 @@ from survival_test import engine_of
 ROUNDS = 5
 
 
+def kill_both(attached):
+    """The one that is seen first, so that it cannot heal before it is killed."""
+    os.kill(attached.process.pid, signal.SIGSTOP)
+    os.kill(engine_of(attached.process.pid), signal.SIGKILL)
+    os.kill(attached.process.pid, signal.SIGKILL)
+    attached.process.wait(harness.PATIENCE)
+    attached.process.stdout.close()
+
+
 class Brood(unittest.TestCase):
     """Children that are forked while rtrace arms, traces and leaves: each lives on in memory of its own."""
     BIT = 1 << (signal.SIGTRAP - 1)
@@ -36,7 +45,7 @@ class Brood(unittest.TestCase):
         return int(caught.split()[1], 16) & self.BIT != 0
 
     def left_in(self, pid):
-        left = [] if self.foreign(pid) == self.clean else ["mappings"]
+        left = [line for line in self.foreign(pid) if line not in self.clean]
         left += ["a handler for SIGTRAP"] if self.catches(pid) else []
         return left + ["%s %s" % place for place in harness.altered_code(pid)]
 
@@ -53,7 +62,7 @@ class Brood(unittest.TestCase):
             self.rest(True)
             self.assertEqual(result.status, 0, result)
             for pid in [self.target.pid] + [int(word) for word in self.target.words(8, 240) if word]:
-                harness.wait_until(lambda: not self.left_in(pid), "nothing is left in %d" % pid)
+                self.assertEqual(self.left_in(pid), [], (pid, self.target.pid, result))
             self.rest(False)
         self.assertEqual(self.target.end(), 0)
 
@@ -104,11 +113,7 @@ class Lingering(unittest.TestCase):
         attached = harness.Attached(["--mechanism=breakpoint", "-x", "labs@libc.so.*", "-x", "read@libc.so.*"],
                                     [self.target.pid])
         self.moves_on()
-        os.kill(attached.process.pid, signal.SIGSTOP)
-        os.kill(engine_of(attached.process.pid), signal.SIGKILL)
-        os.kill(attached.process.pid, signal.SIGKILL)
-        attached.process.wait(harness.PATIENCE)
-        attached.process.stdout.close()
+        kill_both(attached)
         self.moves_on()
 
     def test_however_many_have_left_something_the_last_one_is_repaired(self):
@@ -126,6 +131,55 @@ class Lingering(unittest.TestCase):
         self.session(1)
         result = self.session(2)
         self.assertNotIn("died in it", result.stderr, result)
+        self.assertEqual(self.target.end(), 0)
+
+
+class KernelWorker(unittest.TestCase):
+    """A thread of the kernel's own (io_uring): it has no stack, and never runs the program's code."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "probe")
+        probe = subprocess.Popen([harness.target("rings"), path], stdout=subprocess.PIPE)
+        offered = probe.stdout.readline() != b""
+        probe.kill()
+        probe.communicate()
+        if not offered:
+            self.skipTest("the kernel offers no io_uring here")
+        self.target = board.Target("rings", folder.name)
+        self.addCleanup(self.target.abandon)
+        self.maps = self.mappings()
+
+    def mappings(self):
+        with open("/proc/%d/maps" % self.target.pid) as maps:
+            return [line for line in maps if "[" not in line]
+
+    def is_clean(self):
+        return self.mappings() == self.maps and not harness.altered_code(self.target.pid)
+
+    def moves_on(self):
+        calls = self.target.word(1)
+        harness.wait_until(lambda: self.target.word(1) > calls + 1000, "it goes on")
+
+    def test_nothing_stays_for_it(self):
+        self.assertEqual(len(os.listdir("/proc/%d/task" % self.target.pid)), 2)
+        for mechanism in ("breakpoint", "trampoline"):
+            options = ["-c", "--mechanism=" + mechanism, "-x", "labs@libc.so.*"]
+            attached = harness.Attached(options, [self.target.pid])
+            self.moves_on()
+            result = attached.stop()
+            self.assertNotIn("stay", result.stderr, result)
+            self.assertTrue(self.is_clean(), result)
+            attached = harness.Attached(options, [self.target.pid])
+            self.moves_on()
+            kill_both(attached)
+            self.moves_on()
+            done = subprocess.run([harness.RTRACE, "--repair", "-p", str(self.target.pid)], capture_output=True, text=True,
+                                  timeout=harness.PATIENCE, check=True)
+            self.assertNotIn("stay", done.stderr)
+            self.assertTrue(self.is_clean(), done.stderr)
+            self.moves_on()
         self.assertEqual(self.target.end(), 0)
 
 

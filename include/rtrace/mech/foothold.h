@@ -85,8 +85,13 @@ class Foothold {
   // death can give it back. 0: no more.
   void note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint64_t own_mask) const;
 
-  // Unmaps everything, in this memory. No thread may stand in it. What went wrong, in words; then the pages
-  // stay, inert.
+  // Whether the blob is in this memory: a child may have been forked before it was, or after.
+  bool stands_in(const tracee::ProcessMemory& memory) const { return exists() && is_ours(memory, blob_); }
+  // In the memory of a child that was forked while the slack of `Means` was on loan.
+  void give_slack_back(const tracee::ProcessMemory& child) const;
+
+  // Unmaps everything that is ours in this memory. No thread may stand in it. What went wrong, in words; then
+  // the pages stay, inert.
   std::string leave(const Means& means) const;
 
  private:
@@ -103,10 +108,14 @@ class Foothold {
   bool add(const tracee::ProcessMemory& memory, agent::SiteEntry entry);
   bool put(agent::SiteEntry entry);
   uint64_t slot_of(uint64_t site) const;
+  bool is_ours(const tracee::ProcessMemory& memory, VirtAddr mapping) const;
+  static bool is_blank(const tracee::ProcessMemory& memory, Range mapping);
   agent::MappingHeader header(agent::MappingKind kind, uint64_t size) const;
 
   uint64_t session_;
   VirtAddr blob_;
+  VirtAddr slack_;  // that was on loan for the first call
+  std::vector<std::byte> in_slack_;
   Range frame_area_;
   CodeArena arena_;
   Range control_, shared_;  // the recorder's

@@ -17,8 +17,8 @@ struct Regs {
   void set_pc(VirtAddr pc) { raw.rip = pc.value; }
   VirtAddr sp() const { return {raw.rsp}; }
   void set_sp(VirtAddr sp) { raw.rsp = sp.value; }
-  // A worker of the kernel's that counts as a thread of the process (io_uring, vhost): it never runs the process's
-  // code. The kernel marks it so for debuggers (arch/x86/kernel/process.c, copy_thread).
+  // A worker of the kernel's that counts as a thread of the process (io_uring, vhost): it never runs the
+  // process's code. The kernel marks it so for debuggers (arch/x86/kernel/process.c, copy_thread).
   bool never_in_program() const { return raw.rip == 0 && raw.rsp == 0; }
   uint64_t result() const { return raw.rax; }
   // The INTEGER class argument registers in order: rdi rsi rdx rcx r8 r9; `index` < 6.

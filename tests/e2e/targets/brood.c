@@ -1,6 +1,6 @@
-/* brood FILE: two threads that fork without a pause, beside a first one that sleeps. The last kChildren children
- * live. While word 1 of FILE is set they rest; word 2 counts the children, words 3 and 4 say which threads rest.
- * The pids of the children stand in the words from 8 on. */
+/* brood FILE: two threads that fork without a pause, beside a first one that sleeps. The last kChildren
+ * children live. While word 1 of FILE is set they rest; word 2 counts the children, words 3 and 4 say which
+ * threads rest. The pids of the children stand in the words from 8 on. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* lingers FILE: calls, and threads that are in read(2) until the end. Word 1 of FILE is how many are wanted, word 2
- * how many have been made, word 3 how often the first thread has called. */
+/* lingers FILE: calls, and threads that are in read(2) until the end. Word 1 of FILE is how many are wanted,
+ * word 2 how many have been made, word 3 how often the first thread has called. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* rings FILE: calls, while a worker of the kernel's is in a read of an empty pipe, for io_uring(7). 77 where the kernel
- * offers none. */
+/* rings FILE: calls, while a worker of the kernel's is in a read of an empty pipe, for io_uring(7). 77 where
+ * the kernel offers none. */
 #include <linux/io_uring.h>
 #include <stdatomic.h>
 #include <stdint.h>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <map>
 #include <set>
 
 #include "rtrace/agent/recorder.h"
@@ -48,6 +50,21 @@ void order_jumps(std::vector<ForeignBytes>& all) {
 bool reads(const tracee::ProcessMemory& memory, VirtAddr at, const std::vector<std::byte>& bytes) {
   std::vector<std::byte> now(bytes.size());
   return memory.read_forced(at, now) == now.size() && now == bytes;
+}
+
+void add_outside_jumps(std::vector<ForeignBytes>& all, std::vector<ForeignBytes> found,
+                       const tracee::ProcessMemory& memory) {
+  std::multimap<VirtAddr, const ForeignBytes*> jumps;
+  for (const ForeignBytes& bytes : all)
+    if (is_jump(bytes) || bytes.hop) jumps.emplace(bytes.address, &bytes);
+  std::erase_if(found, [&](const ForeignBytes& bytes) {
+    const VirtAddr first{bytes.address.value - std::min<uint64_t>(bytes.address.value, arch::kNearJump - 1)};
+    return std::any_of(jumps.lower_bound(first), jumps.upper_bound(bytes.address), [&](const auto& jump) {
+      const ForeignBytes& over = *jump.second;
+      return bytes.address - over.address < over.written.size() && reads(memory, over.address, over.written);
+    });
+  });
+  std::ranges::move(found, std::back_inserter(all));
 }
 
 bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains) {

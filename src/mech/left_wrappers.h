@@ -15,6 +15,10 @@ bool is_jump(const ForeignBytes& bytes);
 // Which of all are hops, also where only what leads to them tells; these last, for until the short jumps have
 // gone threads come to them.
 void order_jumps(std::vector<ForeignBytes>& all);
+// Appends what was `found` by comparing code with files, but for what lies in a jump that stands: any byte of
+// its distance may look like an int3.
+void add_outside_jumps(std::vector<ForeignBytes>& all, std::vector<ForeignBytes> found,
+                       const tracee::ProcessMemory& memory);
 // Whether memory has these bytes.
 bool reads(const tracee::ProcessMemory& memory, VirtAddr at, const std::vector<std::byte>& bytes);
 // Whether any of those that were found is still there.

@@ -22,6 +22,7 @@
 #include "rtrace/mech/bridge.h"
 #include "rtrace/mech/semaphores.h"
 #include "rtrace/mech/trampolines.h"
+#include "rtrace/tracee/interrupted_syscall.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::mech {
@@ -46,9 +47,7 @@ class Repair {
   Repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files)
       : pid_(pid), memory_(pid), maps_(tracee::read_maps(pid)), remains_(find_remains(memory_, maps_)) {
     remains_.bytes.insert(remains_.bytes.end(), known.begin(), known.end());
-    if (files)
-      for (auto& bytes : compare_with_files(pid, memory_, maps_))
-        if (!lies_in_jump(bytes.address)) remains_.bytes.push_back(std::move(bytes));
+    if (files) add_outside_jumps(remains_.bytes, compare_with_files(pid, memory_, maps_), memory_);
     order_jumps(remains_.bytes);
     for (const auto& bytes : remains_.bytes)
       if (is_int3(bytes)) sites_.insert(bytes.address);
@@ -62,7 +61,6 @@ class Repair {
   }
 
  private:
-  bool lies_in_jump(VirtAddr address) const;
   bool in_borrowed(VirtAddr pc) const;
   bool in_blob(VirtAddr pc) const;
   bool foreign(VirtAddr pc) const;
@@ -92,14 +90,6 @@ class Repair {
   Repaired repaired_;
 };
 
-// Any byte of a jump's distance may look like an int3. What is noted of jumps that have gone tells nothing.
-bool Repair::lies_in_jump(VirtAddr address) const {
-  return std::ranges::any_of(remains_.bytes, [&](const ForeignBytes& bytes) {
-    return (is_jump(bytes) || bytes.hop) && stands(bytes) &&
-           Range{bytes.address, bytes.address + bytes.written.size()}.contains(address);
-  });
-}
-
 // In a gadget on loan.
 bool Repair::in_borrowed(VirtAddr pc) const {
   return std::any_of(remains_.bytes.begin(), remains_.bytes.end(), [&](const auto& bytes) {
@@ -120,15 +110,19 @@ bool Repair::foreign(VirtAddr pc) const {
                                         [&](const auto& page) { return page.range.contains(pc); });
 }
 
-// A system call that was displaced may take for ever; those of the blob do not.
+// A system call that was displaced may take for ever, also one that our interrupt has ended and the kernel
+// will begin anew; those of the blob do not.
 Step Repair::next_step(const arch::Regs& regs) const {
+  const bool ours = in_blob(regs.pc()) || in_borrowed(regs.pc());
+  arch::Regs anew = regs;
+  if (!ours && tracee::rewind_interrupted_syscall(anew)) return Step::never;
   std::byte code[arch::kMaxInsn];
   const size_t got = memory_.read(regs.pc(), code);
   const auto insn = arch::decode({code, got}, regs.pc());
   if (!insn) return Step::never;
   if (insn->kind != arch::Insn::Kind::syscall) return Step::ordinary;
   if (regs.raw.rax == SYS_rt_sigreturn) return Step::sigreturn;
-  return in_blob(regs.pc()) || in_borrowed(regs.pc()) ? Step::ordinary : Step::never;
+  return ours ? Step::ordinary : Step::never;
 }
 
 // Steps a thread that stands in a copy, in the handler or in a remote call until it is back in its own code.
@@ -158,7 +152,12 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
     }
     const auto event =
         tracee::step(tid) == tracee::Alive::yes ? tracee::consume_within(tid, kStepWait) : std::nullopt;
-    if (!event) return tracee::read_tasks(pid_).empty();
+    if (!event && tracee::read_tasks(pid_).empty()) return true;
+    if (!event) {  // it waits in a call after all
+      (void)tracee::interrupt(tid);
+      (void)tracee::consume_within(tid, kStepWait);
+      break;
+    }
     if (event->status.is_end()) return true;
     const auto stop = tracee::classify(event->status);
     if (std::holds_alternative<tracee::Trap>(stop)) continue;

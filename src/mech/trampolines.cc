@@ -1,6 +1,7 @@
 #include "rtrace/mech/trampolines.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "rtrace/arch/placement.h"
@@ -137,6 +138,14 @@ Trampolines::Answer Trampolines::install(const Function& function, std::span<con
   return answer;
 }
 
+// In one that was interrupted, perhaps: the kernel, or who has rewound it, knows it by its place.
+bool Trampolines::at_system_call(VirtAddr pc) const {
+  constexpr std::array kSyscall = {std::byte{0x0f}, std::byte{0x05}};
+  std::array<std::byte, 2 * kSyscall.size()> around{};
+  if (space_.memory().read_forced(pc - kSyscall.size(), around) != around.size()) return true;
+  return std::search(around.begin(), around.end(), kSyscall.begin(), kSyscall.end()) != around.end();
+}
+
 // Who goes on elsewhere before the jump is written.
 std::variant<Trampolines::Moves, Busy> Trampolines::make_way(const Function& function, const Made& made,
                                                              std::span<const StoppedThread> threads) const {
@@ -149,7 +158,8 @@ std::variant<Trampolines::Moves, Busy> Trampolines::make_way(const Function& fun
   if (site != nullptr && site->copy) forbidden.push_back({site->copy, site->copy + site->copy_size});
   Moves moves;
   for (const StoppedThread& thread : threads) {
-    const VirtAddr pc = site != nullptr ? way_on(thread.pc, *site, made.prologue, made.copy) : thread.pc;
+    const bool may_go = site != nullptr && !at_system_call(thread.pc);
+    const VirtAddr pc = may_go ? way_on(thread.pc, *site, made.prologue, made.copy) : thread.pc;
     const StandingThread standing{thread.tid, pc, thread.stack};
     if (auto busy = patch_conflicts(forbidden, {&standing, 1})) return std::move(*busy);
     if (pc != thread.pc) moves.emplace_back(thread.tid, pc);

@@ -233,7 +233,8 @@ std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bo
   return failure;
 }
 
-// What was in the way may be gone a moment after the detach.
+// What was in the way may be gone a moment after the detach. Children that were forked until then have it
+// too.
 void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
   for (auto [pid, failure] : failures) {
     try {
@@ -247,6 +248,15 @@ void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
     RTRACE_LOG(session, 1, "pages stay in {}: {}", pid, failure);
     reporter_.notice(
         fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, failure));
+  }
+  if (failures.empty()) return;
+  for (pid_t child : mech::find_session(services_.ledger.session())) {
+    if (failures.contains(child) || processes_.contains(child)) continue;
+    try {
+      (void)mech::repair(child, {}, false, kCleanLater);
+    } catch (const Error& error) {
+      RTRACE_LOG(session, 1, "repair of {}: {}", child, error.what());  // it has ended
+    }
   }
 }
 

@@ -183,5 +183,44 @@ class KernelWorker(unittest.TestCase):
         self.assertEqual(self.target.end(), 0)
 
 
+class InTheCopy(unittest.TestCase):
+    """A call that waits in the kernel, from a system call that a trampoline has moved."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.target = board.Target("inner", self.folder.name)
+        self.addCleanup(self.target.abandon)
+        conf = os.path.join(self.folder.name, "inner.conf")
+        with open(conf, "w") as file:
+            file.write("long inner_read(long, addr, long);\n")
+        self.options = ["-F", conf, "-c", "--mechanism=trampoline", "-x", "inner_read@MAIN"]
+
+    def attach_and_wait(self):
+        attached = harness.Attached(self.options, [self.target.pid])
+        struct.pack_into("=Q", self.target.board, 8, 1)
+        harness.wait_until(lambda: harness.read_text("/proc/%d/syscall" % self.target.pid).startswith("0 "), "it waits")
+        return attached
+
+    def goes_on(self):
+        status = harness.read_text("/proc/%d/status" % self.target.pid)
+        self.assertRegex(status, r"SigBlk:\t0+\n")
+        self.assertEqual(self.target.end(), 0)
+
+    def test_a_detach_leaves_it_alone(self):
+        result = self.attach_and_wait().stop()
+        self.assertIn("1 trampoline, 0 breakpoints", result.stderr, result)
+        self.assertEqual(result.status, 0, result)
+        self.goes_on()
+
+    def test_a_repair_leaves_it_alone(self):
+        kill_both(self.attach_and_wait())
+        done = subprocess.run([harness.RTRACE, "--repair", "-p", str(self.target.pid)], capture_output=True, text=True,
+                              timeout=harness.PATIENCE, check=False)
+        self.assertIn("a thread is still inside", done.stderr)
+        self.assertEqual(harness.altered_code(self.target.pid), [], done.stderr)
+        self.goes_on()
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -129,6 +129,7 @@ class Trampolines {
   std::variant<Made, Declined, Busy> make_code(const Function& function, std::span<const std::byte> own,
                                                uint32_t index);
   using Moves = std::vector<std::pair<pid_t, VirtAddr>>;
+  bool at_system_call(VirtAddr pc) const;
   std::variant<Moves, Busy> make_way(const Function& function, const Made& made,
                                      std::span<const StoppedThread> threads) const;
   void note_lent(const BorrowedFrame& frame);

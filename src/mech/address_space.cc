@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 
@@ -275,7 +276,11 @@ void AddressSpace::complete_from(const AddressSpace& parent) {
 
 std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
   auto copy = std::make_unique<AddressSpace>(child, ledger_);
+  // Remote calls and the handler need the blob.
+  if (foothold_.exists() && !foothold_.stands_in(copy->memory_))
+    throw Error::make("it was forked while pages of rtrace were being mapped");
   copy->foothold_ = foothold_;
+  foothold_.give_slack_back(copy->memory_);
   copy->semaphores_ = semaphores_.clone_for(child, ledger_);
   for (const auto& [address, site] : sites_) {
     auto twin = std::make_unique<BreakpointSite>(*site);

@@ -18,6 +18,7 @@ namespace rtrace::mech {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(2);
+constexpr unsigned kStepWait = 2000;  // ms
 constexpr unsigned kFirstStop = 200;  // ms, for a child to come to its first stop
 
 bool sleeps(pid_t tid) {
@@ -173,6 +174,14 @@ std::optional<pid_t> HaltedProcess::fit() {
       if (regs && !regs->never_in_program()) return fit_ = tid;
     }
   }
+  return std::nullopt;
+}
+
+std::optional<tracee::WaitEvent> HaltedProcess::step(pid_t tid) {
+  if (tracee::step(tid) == tracee::Alive::gone) return std::nullopt;
+  auto event = tracee::consume_within(tid, kStepWait);
+  if (event || tracee::interrupt(tid) == tracee::Alive::gone) return event;
+  (void)tracee::consume_within(tid, kStepWait);
   return std::nullopt;
 }
 

@@ -30,6 +30,9 @@ class HaltedProcess {
   std::vector<pid_t> stopped() const;
   // One that can make remote calls.
   std::optional<pid_t> fit();
+  // One instruction, as tracee::step() does it, and the stop behind it. nullopt where the task has ended, or
+  // waits in a system call: then it stands in that.
+  static std::optional<tracee::WaitEvent> step(pid_t tid);
   // The task stands at this signal's delivery: it gets it when it is let go.
   void owe(pid_t tid, int signal) { owed_[tid] = signal; }
   // Children with memory of their own that were made meanwhile; they are this process's tracees.

@@ -29,7 +29,6 @@ namespace rtrace::mech {
 namespace {
 
 constexpr int kMostSteps = 4096;
-constexpr unsigned kStepWait = 2000;  // ms
 constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
                              tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
                              tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
@@ -150,14 +149,9 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
         for (const auto& blob : remains_.blobs) note_mask(memory_, blob.address, tid, *mask);
       (void)tracee::set_signal_mask(tid, ~kFaults);
     }
-    const auto event =
-        tracee::step(tid) == tracee::Alive::yes ? tracee::consume_within(tid, kStepWait) : std::nullopt;
+    const auto event = HaltedProcess::step(tid);
     if (!event && tracee::read_tasks(pid_).empty()) return true;
-    if (!event) {  // it waits in a call after all
-      (void)tracee::interrupt(tid);
-      (void)tracee::consume_within(tid, kStepWait);
-      break;
-    }
+    if (!event) break;
     if (event->status.is_end()) return true;
     const auto stop = tracee::classify(event->status);
     if (std::holds_alternative<tracee::Trap>(stop)) continue;

@@ -131,6 +131,7 @@ Trampolines::Answer Trampolines::install(const Function& function, std::span<con
     return std::move(*busy);
   }
   // Before the jump: were we to die in between, the copy leads behind code that is still whole.
+  // A copy that somebody has been sent into stays, whatever comes of the jump.
   const auto& moved = std::get<Moves>(moves);
   for (const auto& [tid, pc] : moved) (void)tracee::set_pc(tid, pc);
   Answer answer = write_jump(function, code, next_);
@@ -158,8 +159,8 @@ std::variant<Trampolines::Moves, Busy> Trampolines::make_way(const Function& fun
   if (site != nullptr && site->copy) forbidden.push_back({site->copy, site->copy + site->copy_size});
   Moves moves;
   for (const StoppedThread& thread : threads) {
-    const bool may_go = site != nullptr && !at_system_call(thread.pc);
-    const VirtAddr pc = may_go ? way_on(thread.pc, *site, made.prologue, made.copy) : thread.pc;
+    VirtAddr pc = site != nullptr ? way_on(thread.pc, *site, made.prologue, made.copy) : thread.pc;
+    if (pc != thread.pc && at_system_call(thread.pc)) pc = thread.pc;
     const StandingThread standing{thread.tid, pc, thread.stack};
     if (auto busy = patch_conflicts(forbidden, {&standing, 1})) return std::move(*busy);
     if (pc != thread.pc) moves.emplace_back(thread.tid, pc);

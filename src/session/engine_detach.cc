@@ -250,10 +250,13 @@ void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
         fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, failure));
   }
   if (failures.empty()) return;
+  // All of them together are waited for no longer than one.
+  const uint64_t deadline = now_ms() + kCleanLater.count();
   for (pid_t child : mech::find_session(services_.ledger.session())) {
     if (failures.contains(child) || processes_.contains(child)) continue;
     try {
-      (void)mech::repair(child, {}, false, kCleanLater);
+      const uint64_t left = deadline - std::min(deadline, now_ms());
+      (void)mech::repair(child, {}, false, std::chrono::milliseconds(left));
     } catch (const Error& error) {
       RTRACE_LOG(session, 1, "repair of {}: {}", child, error.what());  // it has ended
     }

@@ -335,6 +335,12 @@ def altered_code(pid):
     return found
 
 
+def foreign_mappings(pid):
+    """Private mappings without a file that cannot be written, and memory of rtrace: none is a program's own."""
+    with open("/proc/%d/maps" % pid) as maps:
+        return [line for line in maps if re.match(r"\S+ r-[-x]p \S+ \S+ 0 *$", line) or "memfd" in line]
+
+
 def rtrace_mappings(pid):
     """Executable mappings without a file, which the fixtures never make themselves."""
     with open("/proc/%d/maps" % pid) as maps:

@@ -23,6 +23,10 @@ def kill_both(attached):
     attached.process.stdout.close()
 
 
+def repair(pid):
+    return harness.run(["--repair", "-p", str(pid)], separate=False)
+
+
 class Brood(unittest.TestCase):
     """Children that are forked while rtrace arms, traces and leaves: each lives on in memory of its own."""
     BIT = 1 << (signal.SIGTRAP - 1)
@@ -32,12 +36,7 @@ class Brood(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.target = board.Target("brood", folder.name)
         self.addCleanup(self.target.abandon)
-        self.clean = self.foreign(self.target.pid)
-
-    @staticmethod
-    def foreign(pid):
-        with open("/proc/%d/maps" % pid) as maps:
-            return [line for line in maps if "memfd" in line or "r-xp" in line and line.split()[4] == "0"]
+        self.clean = harness.foreign_mappings(self.target.pid)
 
     def catches(self, pid):
         status = harness.read_text("/proc/%d/status" % pid)
@@ -45,7 +44,7 @@ class Brood(unittest.TestCase):
         return int(caught.split()[1], 16) & self.BIT != 0
 
     def left_in(self, pid):
-        left = [line for line in self.foreign(pid) if line not in self.clean]
+        left = [line for line in harness.foreign_mappings(pid) if line not in self.clean]
         left += ["a handler for SIGTRAP"] if self.catches(pid) else []
         return left + ["%s %s" % place for place in harness.altered_code(pid)]
 
@@ -120,9 +119,8 @@ class Lingering(unittest.TestCase):
         for number in range(1, self.SESSIONS + 1):
             self.session(number)
         self.die()
-        done = subprocess.run([harness.RTRACE, "--repair", "-p", str(self.target.pid)], capture_output=True, text=True,
-                              timeout=harness.PATIENCE, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = repair(self.target.pid)
+        self.assertEqual(done.status, 0, done.stderr)
         self.assertEqual(harness.altered_code(self.target.pid), [], done.stderr)
         self.moves_on()
         self.assertEqual(self.target.end(), 0)
@@ -149,14 +147,10 @@ class KernelWorker(unittest.TestCase):
             self.skipTest("the kernel offers no io_uring here")
         self.target = board.Target("rings", folder.name)
         self.addCleanup(self.target.abandon)
-        self.maps = self.mappings()
-
-    def mappings(self):
-        with open("/proc/%d/maps" % self.target.pid) as maps:
-            return [line for line in maps if "[" not in line]
+        self.clean = harness.foreign_mappings(self.target.pid)
 
     def is_clean(self):
-        return self.mappings() == self.maps and not harness.altered_code(self.target.pid)
+        return harness.foreign_mappings(self.target.pid) == self.clean and not harness.altered_code(self.target.pid)
 
     def moves_on(self):
         calls = self.target.word(1)
@@ -175,8 +169,8 @@ class KernelWorker(unittest.TestCase):
             self.moves_on()
             kill_both(attached)
             self.moves_on()
-            done = subprocess.run([harness.RTRACE, "--repair", "-p", str(self.target.pid)], capture_output=True, text=True,
-                                  timeout=harness.PATIENCE, check=True)
+            done = repair(self.target.pid)
+            self.assertEqual(done.status, 0, done)
             self.assertNotIn("stay", done.stderr)
             self.assertTrue(self.is_clean(), done.stderr)
             self.moves_on()
@@ -215,8 +209,7 @@ class InTheCopy(unittest.TestCase):
 
     def test_a_repair_leaves_it_alone(self):
         kill_both(self.attach_and_wait())
-        done = subprocess.run([harness.RTRACE, "--repair", "-p", str(self.target.pid)], capture_output=True, text=True,
-                              timeout=harness.PATIENCE, check=False)
+        done = repair(self.target.pid)
         self.assertIn("a thread is still inside", done.stderr)
         self.assertEqual(harness.altered_code(self.target.pid), [], done.stderr)
         self.goes_on()

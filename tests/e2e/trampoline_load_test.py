@@ -4,7 +4,6 @@
 trampoline_load_test.py [ROUNDS]: so many attaches under load, and kills of each kind (2).
 """
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from trampoline_test import COUNTING, LEAVES
 
 ROUNDS = 2
 RECORDING = ["--mechanism=trampoline", "--where", "dur > 3600s"]
-MAPPING = re.compile(r"\S+ r-[-x]p \S+ \S+ 0 *$")
 
 
 class Load(board.Target):
@@ -26,15 +24,10 @@ class Load(board.Target):
 
     def __init__(self, folder):
         super().__init__("counts", folder)
-        self.clean = self.foreign()
+        self.clean = harness.foreign_mappings(self.pid)
 
     def done(self):
         return self.words(2, 4)
-
-    def foreign(self):
-        """Private mappings without a file that cannot be written, and memory of rtrace: none is the program's."""
-        with open("/proc/%d/maps" % self.pid) as maps:
-            return [line for line in maps if MAPPING.match(line) or "memfd" in line]
 
     def moves_on(self):
         """Every thread has called again, and children and threads were made."""
@@ -43,7 +36,7 @@ class Load(board.Target):
                            "all threads go on")
 
     def is_clean(self):
-        return not harness.altered_code(self.pid) and self.foreign() == self.clean
+        return not harness.altered_code(self.pid) and harness.foreign_mappings(self.pid) == self.clean
 
 
 def jumps(pid):
@@ -139,7 +132,7 @@ class UnderLoad(unittest.TestCase):
             # What a stack shows may be older than its calls.
             harness.wait_until(lambda: "pages of rtrace stay" not in said or "stay" not in self.repair(),
                                "a later repair clears the pages away")
-            self.assertTrue(self.load.is_clean(), (said, self.load.foreign()))
+            self.assertTrue(self.load.is_clean(), (said, harness.foreign_mappings(self.load.pid)))
         self.end()
 
     def repair(self, statuses=(0,)):

@@ -91,6 +91,7 @@ class AddressSpace {
   // In the memory of a fork child that is let go of.
   void lower_semaphores_of(const tracee::ProcessMemory& child) const;
   // For a followed fork child: the same sites and copies in its own memory, published under its own pid.
+  // Throws Error where it was forked before our pages were there.
   std::unique_ptr<AddressSpace> clone_for(pid_t child) const;
   // Our pages in it.
   const Foothold& foothold() const { return foothold_; }

@@ -73,6 +73,7 @@ bool AddressSpace::has_others_in(Range range, VirtAddr entry) const {
 
 InstallAnswer AddressSpace::install(VirtAddr address, std::span<const std::byte> expected) {
   if (BreakpointSite* site = find(address)) return Installed{site};
+  if (abandoned_) return Declined{"the process has begun another program"};
   removed_.erase(address);
   const auto code = own_code(address, arch::kMaxInsn);
   if (code.empty()) return Declined{"its memory cannot be read"};
@@ -246,7 +247,7 @@ void AddressSpace::restore(const tracee::ProcessMemory& memory, Sites which) con
 }
 
 bool AddressSpace::raise_semaphore(VirtAddr semaphore) {
-  return semaphores_.raise(semaphore, memory_, foothold_, ledger_);
+  return !abandoned_ && semaphores_.raise(semaphore, memory_, foothold_, ledger_);
 }
 
 void AddressSpace::lower_semaphores() {

@@ -72,6 +72,7 @@ class Engine {
   void begin_orphan(pid_t child, const std::shared_ptr<Image>& image);
   void begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked);
   void begin_new_process(pid_t child, Task& parent, Birth birth);
+  void abandon_image(const Process& process) const;
   void begin_image(Task& task);
   void end_process(Process& process);
   std::optional<bool> shares_memory(Task& parent, tracee::NewTask::Kind kind);

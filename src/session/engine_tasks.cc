@@ -290,7 +290,16 @@ void Engine::on(Task& task, tracee::Exec) {
   task.tail_jump.reset();
   if (!process.launching) reporter_.take(task.id, timestamp(), decode::Executed{program_of(pid)});
   if (execve) syscalls_.executed(task, *execve);
+  abandon_image(process);
   begin_image(task);
+}
+
+// It goes on in the memory of another process where that shares it.
+void Engine::abandon_image(const Process& process) const {
+  const auto shares = [&](const auto& other) {
+    return other.second.get() != &process && other.second->image == process.image;
+  };
+  if (process.image != nullptr && std::ranges::none_of(processes_, shares)) process.image->space().abandon();
 }
 
 // The new program stands before its first instruction, in a consumed stop.

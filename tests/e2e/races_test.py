@@ -311,6 +311,21 @@ class Exec(unittest.TestCase):
                 result = attached.end()
                 self.assertEqual((status, result.trace.count(ADD + "2, 2)")), (7, 1), result)
 
+    def test_what_is_attached_to_in_the_midst_of_it_has_one_set_of_probes(self):
+        """Its memory is the new program's already, and that it has begun is still to be told."""
+        with tempfile.NamedTemporaryFile() as board:
+            board.write(b"\0")
+            board.flush()
+            with harness.Target([harness.target("execs"), "again", board.name]) as process:
+                for _ in range(4 * ROUNDS):
+                    result = harness.Attached(["-F", harness.CONF, "-x", "main", "-e", "add"], [process.pid]).stop()
+                    self.assertEqual((result.status, process.process.poll()), (0, None), result)
+                    self.assertNotIn("not ours", result.stderr)
+                board.seek(0)
+                board.write(b"1")
+                board.flush()
+                self.assertEqual(process.finish()[1], 7)
+
     def test_a_program_becomes_a_static_one(self):
         for how in ("self", "thread"):
             for options in ([], ["-f"]):

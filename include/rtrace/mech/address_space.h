@@ -41,6 +41,11 @@ class AddressSpace {
                         Range slack);
   bool has_room(VirtAddr near, size_t sites) const;
 
+  // Nothing is written any more: the process has begun another program. What was read of it in the middle of
+  // that may be the new one's memory already, which another AddressSpace writes to.
+  void abandon() { abandoned_ = true; }
+  bool abandoned() const { return abandoned_; }
+
   // Puts an int3 at the first byte of the instruction at `address`, or finds the one that is there. The
   // caller has seen to it that the address lies in a private, file-backed, executable mapping and that every
   // task of the address space is seized; none needs to be stopped. `expected`, where not empty, are the
@@ -123,6 +128,7 @@ class AddressSpace {
   tracee::ProcessMemory memory_;
   PatchLedger& ledger_;
   Foothold foothold_;
+  bool abandoned_ = false;
   Semaphores semaphores_;
   std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>> sites_;
   std::unordered_set<VirtAddr> removed_;  // by take_out(), and nothing stands there since

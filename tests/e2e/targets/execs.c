@@ -1,7 +1,8 @@
 /* execs HOW PROGRAM [WORD...]: calls add(1, 1), then becomes PROGRAM. HOW: self, thread (another than the
    main thread calls exec, while a third waits), traced (the same, once the process has a tracer), child (a
    child does; it must end with status 7, and add(3, 3) follows). "execs told" waits for a line, calls
-   add(2, 2) and ends with status 7. */
+   add(2, 2) and ends with status 7. "execs again BOARD" becomes itself until the board's first byte is not 0, with so many
+   words that the kernel has the new program's memory in place long before it says so, and ends with status 7. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,21 @@ static void* wait_for_ever(void* unused) {
   return unused;
 }
 
+enum { MANY_WORDS = 10000 };
+
+static int again(char* program, char* board) {
+  static char* words[MANY_WORDS + 1];
+  FILE* file = fopen(board, "r");
+  if (file == NULL || fgetc(file) != 0) return 7;
+  fclose(file);
+  for (int i = 0; i < MANY_WORDS; ++i) words[i] = (char*)"w";
+  words[0] = program;
+  words[1] = (char*)"again";
+  words[2] = board;
+  execv("/proc/self/exe", words);
+  return 98;
+}
+
 static int told(void) {
   return getchar() != EOF && add(2, 2) == 4 ? 7 : 8;
 }
@@ -42,6 +58,7 @@ static int told(void) {
 int main(int argc, char** argv) {
   if (argc == 2 && strcmp(argv[1], "told") == 0) return told();
   if (argc < 3 || add(1, 1) != 2) return 99;
+  if (strcmp(argv[1], "again") == 0) return again(argv[0], argv[2]);
   char** words = argv + 2;
   if (strcmp(argv[1], "self") == 0) become(words);
   const int traced = strcmp(argv[1], "traced") == 0;

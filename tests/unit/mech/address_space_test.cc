@@ -141,6 +141,20 @@ TEST_F(AddressSpaceTest, EachCallIsMetOnceAndGoesAsIfThereWereNoInt3) {
   expect_each_was_hit();
 }
 
+TEST_F(AddressSpaceTest, NothingIsWrittenOnceItIsAbandoned) {
+  start(tests::wrong_answers);
+  ASSERT_EQ(make_room(), "");
+  space->abandon();
+  for (const Target& target : kTargets)
+    EXPECT_EQ(reason_of(space->install(target.address(), {})),
+              "declined: the process has begun another program")
+        << target.name;
+  EXPECT_FALSE(space->raise_semaphore(code().begin));
+  EXPECT_EQ(changed(space->memory()), std::nullopt);
+  EXPECT_EQ(run_child(), 0);
+  EXPECT_TRUE(hits.empty());
+}
+
 TEST_F(AddressSpaceTest, WithoutRoomOnlyWhatCanBeEmulatedGetsASite) {
   start(tests::wrong_answers);
   EXPECT_FALSE(space->has_room(code().begin, 1));

@@ -45,8 +45,9 @@ std::string AddressSpace::make_room(Range near, size_t sites, pid_t stopped,
 }
 
 std::string AddressSpace::unmap_copies(pid_t stopped, Range slack) {
+  foothold_.will_borrow(memory_, slack);
   std::string failure = unmap_copies_of(memory_, stopped, slack);
-  if (failure.empty()) foothold_ = Foothold(ledger_.session());
+  if (failure.empty()) foothold_.forget_mapped();
   return failure;
 }
 

@@ -154,6 +154,7 @@ std::string Foothold::begin_blob(const Means& means, Range all, VirtAddr table, 
   if (!write_table(means.memory, {table, all.end}, slots) || means.memory.write(chunk.begin, bytes) != 0)
     return kUnwritable;
   blob_ = chunk.begin;
+  mapped_ = true;
   frame_area_ = frame;
   arena_.add(chunk, agent::kBlobRoom + kFrameArea);
   RTRACE_LOG(mech, 1, "blob and copies of {} at {}-{}", means.memory.pid(), chunk.begin, chunk.end);
@@ -279,6 +280,13 @@ bool Foothold::is_blank(const tracee::ProcessMemory& memory, Range mapping) {
          !entry->shared;
 }
 
+void Foothold::will_borrow(const tracee::ProcessMemory& memory, Range slack) {
+  std::vector<std::byte> now(tracee::kRemoteCallGadget.size());
+  if (slack.size() < now.size() || memory.read_forced(slack.begin, now) != now.size()) return;
+  slack_ = slack.begin;
+  in_slack_ = std::move(now);
+}
+
 void Foothold::give_slack_back(const tracee::ProcessMemory& child) const {
   const auto gadget = std::as_bytes(std::span(tracee::kRemoteCallGadget));
   std::vector<std::byte> there(in_slack_.size());
@@ -287,7 +295,7 @@ void Foothold::give_slack_back(const tracee::ProcessMemory& child) const {
 }
 
 std::string Foothold::leave(const Means& means) const {
-  if (!exists()) return {};
+  if (!existed()) return {};
   BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
   if (!borrowed.failure().empty()) return borrowed.failure();
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());

@@ -68,6 +68,7 @@ class Engine {
   void begin_orphans(Process& parent);
   void begin_stale_births();
   std::shared_ptr<Image> image_of(pid_t child) const;
+  bool follows(const Process& parent) const;
   bool shares_memory_with_any(pid_t child) const;
   void begin_orphan(pid_t child, const std::shared_ptr<Image>& image);
   void begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked);
@@ -170,24 +171,52 @@ class Engine {
   void begin_ring(Task& task, const mech::Record& record) const;
   uint64_t recorders_time(const Task& task) const;
 
-  // --- engine_detach.cc
-  void detach_all();
-  void detach(std::set<pid_t> pids);
-  void restore_ahead(const std::set<pid_t>& pids);
-  bool stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped);
+  // Processes on their way out.
+  struct Leaving {
+    std::set<pid_t> pids, stopped;          // and those of their tasks that stand
+    std::map<pid_t, pid_t> callers;         // for calls in a process: chosen before anybody stood
+    std::set<pid_t> called;                 // stand behind calls that they made for us
+    std::set<pid_t> gone;                   // stood, and are not traced any more
+    std::map<pid_t, std::string> failures;  // why pages of ours stay in a process
+  };
+  enum class How : uint8_t { together, one_by_one };
+
+  // --- engine_stop_all.cc
+  bool stop_all(Leaving& leaving, How how);
+  std::vector<pid_t> to_be_stopped(const Leaving& leaving, How how) const;
   bool stopped_for_detach(const tracee::WaitEvent& event);
   void collect_births();
   bool sleeps_outside_copies(pid_t tid) const;
   bool trap_is_pending(const Task& task) const;
   enum class Met : uint8_t { nothing, site, gone };
   static Met back_to_site(const Task& task, arch::Regs& regs);
-  void let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped);
+
+  // --- engine_detach.cc
+  void detach_all();
+  void detach(std::set<pid_t> pids);
+  void prepare_leaving(Leaving& leaving);
+  enum class Visited : uint8_t { all_stand, some_run };
+  Visited visit(Leaving& leaving, How how);
+  std::set<std::shared_ptr<Image>> images_to_leave(const Leaving& leaving) const;
   void settle_registers(Task& task, Image& image);
   void clean_code(Image& image, bool all_stopped);
-  std::string clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped,
-                          std::set<pid_t>& called);
-  void release(pid_t tid, bool called);
+  // What takes calls in a process.
+  struct Farewell {
+    std::shared_ptr<Image> image;
+    std::optional<pid_t> caller = {};
+    std::string failure = {};  // why none can be made
+    std::string needed = {};   // why the pages must stay, though the handler goes
+  };
+  Farewell clean_image(const std::shared_ptr<Image>& image, const Leaving& leaving, bool all_stopped);
+  std::optional<pid_t> choose_caller(const Leaving& leaving, const Image& image, std::string& failure);
+  std::string take_pages_out(const Farewell& farewell);
+  bool let_others_run(Leaving& leaving, const std::set<pid_t>& callers);
+  void let_callers_run(Leaving& leaving, const std::set<pid_t>& callers);
+  void let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped);
   static void rewind(Task& task);
+  void leave_restart_to_kernel(pid_t tid);
+  void release(pid_t tid, bool called);
+  void let_go(Leaving& leaving, pid_t tid);
   void clean_later(const std::map<pid_t, std::string>& failures);
 
   // --- engine_clock.cc

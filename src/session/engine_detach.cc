@@ -12,9 +12,6 @@
 namespace rtrace::session {
 namespace {
 
-// ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
-constexpr unsigned kStopPatience = 2000;
-constexpr int kRounds = 5;  // of waiting a millisecond for each task
 constexpr std::chrono::milliseconds kCleanLater(500);
 constexpr unsigned kWakeWait = 50;  // ms
 
@@ -30,129 +27,18 @@ void Engine::detach_all() {
   detach(std::move(all));
 }
 
-// First stops of children whose birth is being told. Those that may go are cleaned and gone after this; the
-// others are tasks like any.
-void Engine::collect_births() {
-  std::vector<pid_t> unseen;
-  for (const auto& [tid, birth] : births_)
-    if (!birth.stopped) unseen.push_back(tid);
-  for (pid_t tid : unseen)
-    if (const auto event = tracee::consume_within(tid, 1)) on_unknown(*event);
-}
-
-bool Engine::sleeps_outside_copies(pid_t tid) const {
-  const auto status = tracee::read_status(tid);
-  const auto pc = tracee::read_sleeping_pc(tid);
-  const auto task = tasks_.find(tid);
-  if (!status || status->state != 'D' || !pc || task == tasks_.end()) return false;
-  const Image* image = task->second->process->image.get();
-  return image == nullptr || !image->in_copy(*pc);
-}
-
 // Before anybody has to stand for it. What is inside of a trampoline's blob is needed until all do.
-void Engine::restore_ahead(const std::set<pid_t>& pids) {
-  for (pid_t pid : pids) {
+void Engine::prepare_leaving(Leaving& leaving) {
+  for (pid_t pid : leaving.pids) {
     const auto process = processes_.find(pid);
     if (process == processes_.end() || process->second->image == nullptr) continue;
     Image& image = *process->second->image;
     if (image.trampolines() == nullptr) image.restore_code(mech::AddressSpace::Sites::but_signal_calls);
+    const auto tids = tracee::read_tasks(pid);
+    const auto caller = std::ranges::find_if(
+        tids, [&](pid_t tid) { return tasks_.contains(tid) && !tracee::forbids_calls(tid); });
+    if (caller != tids.end()) leaving.callers.emplace(pid, *caller);
   }
-}
-
-// Stops every task of these processes, and of those that they make meanwhile, whose pids are added. The
-// answer is whether all stand.
-bool Engine::stop_all(std::set<pid_t>& pids, std::set<pid_t>& stopped) {
-  const uint64_t deadline = now_ms() + kStopPatience;
-  const bool everything = pids.size() == processes_.size();
-  const bool elsewhere = tracee::may_run_elsewhere();
-  for (int rounds = 0;;) {
-    collect_births();
-    if (everything)
-      for (auto& [pid, process] : processes_) pids.insert(pid);
-    std::vector<pid_t> waiting;
-    for (auto& [tid, task] : tasks_)
-      if (pids.contains(task->process->pid) && !stopped.contains(tid)) waiting.push_back(tid);
-    if (waiting.empty() && births_.empty()) return true;
-    if (now_ms() > deadline) return false;
-    // A task in an uninterruptible sleep with our interrupt pending stops before it runs user code (a vfork
-    // parent waits so, for a child that we hold).
-    if (births_.empty() && ++rounds > kRounds &&
-        std::all_of(waiting.begin(), waiting.end(), [&](pid_t tid) { return sleeps_outside_copies(tid); }))
-      return true;
-    // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
-    for (pid_t tid : waiting) (void)tracee::interrupt(tid);
-    for (pid_t tid : waiting) {
-      const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
-      if (event && stopped_for_detach(*event)) stopped.insert(tid);
-    }
-  }
-}
-
-// A thread in a SIGTRAP's stop, peeked: one that has met a site stands on it again then, consumed, and will
-// be seen when it meets it next. `regs` are those that it stands at.
-Engine::Met Engine::back_to_site(const Task& task, arch::Regs& regs) {
-  const pid_t tid = task.id.tid;
-  const auto now = tracee::registers(tid);
-  Image* image = task.process->image.get();
-  const bool met =
-      now && image != nullptr && (image->space().hit(*now) != nullptr || image->space().met_removed(*now));
-  if (!met) return Met::nothing;
-  // Where no handler stands the kernel would kill by what we leave to it.
-  if (task.process->silent || !image->survival().stands()) (void)tracee::consume(tid, tracee::Block::no);
-  regs = *now;
-  regs.set_pc(arch::pc_at_breakpoint(*now));
-  if (tracee::set_registers(tid, regs) == tracee::Alive::gone) return Met::gone;
-  (void)tracee::consume(tid, tracee::Block::no);
-  return Met::site;
-}
-
-// What a stop means on the way out; it is consumed where the task stands. False where the task runs on or has
-// ended.
-bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
-  auto found = tasks_.find(event.tid);
-  if (found == tasks_.end()) return false;
-  Task& task = *found->second;
-  take_records_of(task);
-  const auto stop = tracee::classify(event.status);
-  if (const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop)) {
-    // The program's to take first: its next stop is behind that.
-    deliver(task, delivery->signal);
-    return false;
-  }
-  if (std::holds_alternative<tracee::Trap>(stop)) {
-    arch::Regs regs;
-    const Met met = back_to_site(task, regs);
-    if (met == Met::nothing) deliver(task, SIGTRAP);
-    if (met != Met::site) return false;
-    restore_trap_state(event.tid, task.process->trap, task.trap_blocked, Look::yes,
-                       task.process->image->space(), stop_here(task, regs));
-    return true;
-  }
-  if (std::holds_alternative<tracee::Interrupted>(stop) || std::holds_alternative<tracee::GroupStop>(stop)) {
-    task.interrupted = true;
-    if (!trap_is_pending(task)) return true;
-    (void)tracee::resume(event.tid);
-    return false;
-  }
-  if (event.status.is_end() || std::holds_alternative<tracee::NewTask>(stop) ||
-      std::holds_alternative<tracee::Exec>(stop)) {
-    std::visit([&](auto what) { on(task, what); }, stop);
-    return false;
-  }
-  if (std::holds_alternative<tracee::SyscallStop>(stop)) let_kernel_restart(event.tid);
-  (void)tracee::resume(event.tid);
-  return false;
-}
-
-// A thread that has met an int3 but was stopped by us first still has its SIGTRAP to come: it must not
-// outlive our int3.
-bool Engine::trap_is_pending(const Task& task) const {
-  const auto regs = tracee::registers(task.id.tid);
-  Image* image = task.process->image.get();
-  if (!regs || image == nullptr) return false;
-  if (image->space().hit(*regs) == nullptr && !image->space().met_removed(*regs)) return false;
-  const auto status = tracee::read_status(task.id.tid);
-  return status && (status->pending & tracee::signal_bit(SIGTRAP)) != 0;
 }
 
 // Out of our copies.
@@ -173,15 +59,24 @@ void Engine::rewind(Task& task) {
   if (task.rewound) (void)tracee::set_registers(task.id.tid, *regs);
 }
 
-void Engine::release(pid_t tid, bool called) {
-  const int owed = called ? tracee::stop_in_signal_path(tid) : 0;
+// The thread goes on with its own system call as if it had not been interrupted.
+void Engine::leave_restart_to_kernel(pid_t tid) {
   auto regs = tracee::registers(tid);
   const auto found = tasks_.find(tid);
   const bool rewound = found != tasks_.end() && found->second->rewound;
   bool changed = regs && rewound && tracee::undo_rewind(*found->second->rewound, *regs);
   changed |= regs && tracee::let_kernel_restart(*regs);
   if (changed) (void)tracee::set_registers(tid, *regs);
+}
+
+void Engine::release(pid_t tid, bool called) {
+  const int owed = called ? tracee::stop_in_signal_path(tid) : 0;
+  leave_restart_to_kernel(tid);
   (void)tracee::detach(tid, owed);
+}
+
+void Engine::let_go(Leaving& leaving, pid_t tid) {
+  if (leaving.gone.insert(tid).second) release(tid, leaving.called.contains(tid));
 }
 
 // An int3 goes at any time; a jump is more than one byte.
@@ -198,39 +93,123 @@ void Engine::clean_code(Image& image, bool all_stopped) {
     trampolines->fall_silent();
 }
 
-// The program's own code, whether or not all its tasks could be stopped; and neither handler nor page of
-// ours, if none of them can need them.
-// Else why not.
-std::string Engine::clean_image(Image& image, const std::set<pid_t>& stopped, bool all_stopped,
-                                std::set<pid_t>& called) {
-  clean_code(image, all_stopped);
-  if (!image.space().foothold().exists()) return {};
-  std::vector<pid_t> own;
-  for (pid_t tid : stopped)
-    if (const auto task = tasks_.find(tid);
-        task != tasks_.end() && task->second->process->image.get() == &image)
-      own.push_back(tid);
-  const std::string needed = image.why_pages_stay(own, all_stopped);
-  std::string failure = "a thread could not be stopped";
-  for (pid_t tid : stopped) {
-    auto found = tasks_.find(tid);
+// A thread for the calls that take out what is ours, while all stand.
+std::optional<pid_t> Engine::choose_caller(const Leaving& leaving, const Image& image, std::string& failure) {
+  const auto fit = [&](pid_t tid) {
+    const auto found = tasks_.find(tid);
     // The handler is the process's own; a vfork child has another.
-    const bool fit = all_stopped && found != tasks_.end() && found->second->process->image.get() == &image &&
-                     !found->second->process->silent && found->second->process->pid == image.space().pid();
-    const auto regs = fit ? tracee::registers(tid) : std::nullopt;
-    if (!regs || regs->never_in_program()) continue;
+    if (found == tasks_.end() || found->second->process->image.get() != &image ||
+        found->second->process->silent || found->second->process->pid != image.pid())
+      return false;
+    const auto regs = tracee::registers(tid);
+    return regs && !regs->never_in_program();
+  };
+  failure = "a thread could not be stopped";
+  const auto ahead = leaving.callers.find(image.pid());
+  if (ahead != leaving.callers.end() && leaving.stopped.contains(ahead->second) && fit(ahead->second))
+    return ahead->second;
+  for (pid_t tid : leaving.stopped) {
+    if (!fit(tid)) continue;
+    if (!tracee::forbids_calls(tid)) return tid;
     failure = "a seccomp filter is in force";
-    const tracee::Seccomp seccomp = tracee::seccomp_of(tid);
-    if (seccomp == tracee::Seccomp::forbids) continue;
-    tracee::remember_seccomp(tid, seccomp);  // nobody runs who could change it
-    failure = "the thread could not make the system call";
-    called.insert(tid);
-    rewind(*found->second);
-    if (!image.survival().lower(tid, image.space())) break;
-    failure = needed.empty() ? image.space().unmap_copies(tid, image.find_slack()) : needed;
-    break;
   }
-  return failure;
+  return std::nullopt;
+}
+
+// The program's own code, whether or not all its tasks could be stopped. What else there is to do in the
+// process takes calls.
+Engine::Farewell Engine::clean_image(const std::shared_ptr<Image>& image, const Leaving& leaving,
+                                     bool all_stopped) {
+  clean_code(*image, all_stopped);
+  image->begin_leaving();
+  Farewell farewell{image};
+  if (!image->space().foothold().exists()) return farewell;
+  std::vector<pid_t> own;
+  for (pid_t tid : leaving.stopped)
+    if (const auto task = tasks_.find(tid); task != tasks_.end() && task->second->process->image == image)
+      own.push_back(tid);
+  farewell.needed = image->why_pages_stay(own, all_stopped);
+  farewell.failure = "a thread could not be stopped";
+  if (all_stopped) farewell.caller = choose_caller(leaving, *image, farewell.failure);
+  return farewell;
+}
+
+// Neither handler nor page of ours, if nobody can need them. Else why not.
+std::string Engine::take_pages_out(const Farewell& farewell) {
+  if (!farewell.caller) return farewell.failure;
+  const pid_t tid = *farewell.caller;
+  Image& image = *farewell.image;
+  if (tracee::forbids_calls(tid)) return "a seccomp filter is in force";
+  if (const auto task = tasks_.find(tid); task != tasks_.end()) rewind(*task->second);
+  if (!image.survival().lower(tid, image.space())) return "the thread could not make the system call";
+  return farewell.needed.empty() ? image.space().unmap_copies(tid, image.find_slack()) : farewell.needed;
+}
+
+// Their code is their own again: they need not wait for a caller's calls. Those in a group-stop stand anyway.
+bool Engine::let_others_run(Leaving& leaving, const std::set<pid_t>& callers) {
+  std::vector<pid_t> others;
+  for (pid_t tid : leaving.stopped)
+    if (const auto task = tasks_.find(tid);
+        task != tasks_.end() && !callers.contains(tid) && !task->second->listening)
+      others.push_back(tid);
+  for (pid_t tid : others) {
+    leave_restart_to_kernel(tid);
+    tasks_.at(tid)->interrupted = false;
+    (void)tracee::resume(tid);
+    leaving.stopped.erase(tid);
+  }
+  return !others.empty();
+}
+
+// Through the path of signals, where the kernel resolves a pending restart: each stops there at once.
+void Engine::let_callers_run(Leaving& leaving, const std::set<pid_t>& callers) {
+  for (pid_t tid : callers) {
+    leave_restart_to_kernel(tid);
+    (void)tracee::interrupt(tid);
+    (void)tracee::resume(tid);
+    leaving.stopped.erase(tid);
+  }
+}
+
+std::set<std::shared_ptr<Image>> Engine::images_to_leave(const Leaving& leaving) const {
+  std::set<std::shared_ptr<Image>> images;
+  for (pid_t pid : leaving.pids) {
+    const auto process = processes_.find(pid);
+    const auto image = process != processes_.end() ? process->second->image : nullptr;
+    if (image != nullptr && !image->is_leaving()) images.insert(image);
+  }
+  return images;
+}
+
+// Stops all, and takes out what is ours. While that takes calls, those that were stopped together are let
+// run: they are to be visited once more, for what they did meanwhile. One that asks for the action of SIGTRAP
+// then may find our handler, which it can only lead to an end, as the default does.
+Engine::Visited Engine::visit(Leaving& leaving, How how) {
+  moment::enter(Moment::stop_all);
+  const bool all_stopped = stop_all(leaving, how);
+  moment::enter(Moment::detach);
+  const auto images = images_to_leave(leaving);
+  for (pid_t tid : leaving.stopped) {
+    auto found = tasks_.find(tid);
+    if (found == tasks_.end() || !images.contains(found->second->process->image)) continue;
+    take_records_of(*found->second);
+    found->second->clock.halted(monotonic_now());
+    settle_registers(*found->second, *found->second->process->image);
+  }
+  std::vector<Farewell> farewells;
+  for (const auto& image : images) farewells.push_back(clean_image(image, leaving, all_stopped));
+  std::set<pid_t> callers;
+  for (const Farewell& farewell : farewells)
+    if (farewell.caller) callers.insert(*farewell.caller);
+  const bool run = how == How::together && !callers.empty() && let_others_run(leaving, callers);
+  for (const Farewell& farewell : farewells)
+    if (std::string failure = take_pages_out(farewell); !failure.empty())
+      leaving.failures.emplace(farewell.image->pid(), std::move(failure));
+  if (run)
+    let_callers_run(leaving, callers);
+  else
+    leaving.called = std::move(callers);
+  return run ? Visited::some_run : Visited::all_stand;
 }
 
 // What was in the way may be gone a moment after the detach. Children that were forked until then have it
@@ -276,33 +255,16 @@ void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>&
 }
 
 void Engine::detach(std::set<pid_t> pids) {
-  std::set<pid_t> stopped;
-  moment::enter(Moment::stop_all);
-  restore_ahead(pids);
-  const bool all_stopped = stop_all(pids, stopped);
-  moment::enter(Moment::detach);
-  for (pid_t tid : stopped) {
-    auto found = tasks_.find(tid);
-    if (found != tasks_.end()) take_records_of(*found->second);
-    if (found != tasks_.end()) found->second->clock.halted(monotonic_now());
-    if (found == tasks_.end() || found->second->process->image == nullptr) continue;
-    settle_registers(*found->second, *found->second->process->image);
-  }
-  std::set<std::shared_ptr<Image>> images;
-  for (pid_t pid : pids)
-    if (auto process = processes_.find(pid); process != processes_.end() && process->second->image != nullptr)
-      images.insert(process->second->image);
-  std::map<pid_t, std::string> failures;
-  std::set<pid_t> called;
-  for (const auto& image : images)
-    if (std::string failure = clean_image(*image, stopped, all_stopped, called); !failure.empty())
-      failures.emplace(image->space().pid(), std::move(failure));
+  Leaving leaving;
+  leaving.pids = std::move(pids);
+  prepare_leaving(leaving);
+  if (visit(leaving, How::together) == Visited::some_run) (void)visit(leaving, How::one_by_one);
   // One that made calls for us has a stop more to go through: the others need not wait for it.
-  for (pid_t tid : stopped)
-    if (!called.contains(tid)) release(tid, false);
-  for (pid_t tid : called) release(tid, true);
-  let_sleepers_go(pids, stopped);
-  for (pid_t pid : pids) {
+  for (pid_t tid : leaving.stopped)
+    if (!leaving.called.contains(tid)) let_go(leaving, tid);
+  for (pid_t tid : leaving.called) let_go(leaving, tid);
+  let_sleepers_go(leaving.pids, leaving.stopped);
+  for (pid_t pid : leaving.pids) {
     auto process = processes_.find(pid);
     if (process == processes_.end()) continue;
     take_all_records(*process->second);
@@ -312,7 +274,7 @@ void Engine::detach(std::set<pid_t> pids) {
       reporter_.notice(fmt::format("detached from {} ({})", pid, process->second->name));
     end_process(*process->second);
   }
-  clean_later(failures);
+  clean_later(leaving.failures);
 }
 
 }  // namespace rtrace::session

@@ -84,9 +84,8 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
     parent_image.unwrap_copy(child, memory);
     space.foothold().give_slack_back(memory);
     const auto regs = tracee::registers(child);
-    if (!regs || tracee::forbids_calls(child) || !space.foothold().exists()) return;
-    // No handler leads to a blob that was not there yet.
-    if (space.foothold().stands_in(memory) && !Survival::lower_in(memory, child, space)) return;
+    if (!regs || tracee::forbids_calls(child) || !space.foothold().existed()) return;
+    if (!Survival::lower_in(memory, child, space)) return;
     if (space.in_copy(regs->pc())) return;
     if (parent_image.leads_to_wrapper(child, memory)) return;
     const std::string failure = space.unmap_copies_of(memory, child, parent_image.find_slack());

@@ -132,7 +132,7 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
   }
   const bool same_program = image != nullptr && image->is_of(child);
   const bool shared = shares_memory_with_any(child);
-  if (!shared && (!options_.follow || !same_program)) {
+  if (!shared && (!options_.follow || !same_program || image->is_leaving())) {
     if (same_program) let_go_of_fork(child, *image);
     (void)tracee::detach(child);
     return;
@@ -166,6 +166,10 @@ std::optional<bool> Engine::shares_memory(Task& parent, tracee::NewTask::Kind ki
   return (flags & CLONE_VM) != 0;
 }
 
+bool Engine::follows(const Process& parent) const {
+  return options_.follow && !parent.silent && (parent.image == nullptr || !parent.image->is_leaving());
+}
+
 void Engine::on(Task& task, tracee::NewTask stop) {
   const auto child = tracee::event_message(task.id.tid);
   // vfork(2) by clone shows as a vfork event, and by clone3 too: the flags are asked only of what shows as
@@ -180,7 +184,7 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     birth.shares_memory = *shares;
     if (owners_ && stop.kind == tracee::NewTask::Kind::vfork) (void)tracee::stop_at_vfork_end(task.id.tid);
     // When the child comes to its first stop the parent may have returned from what it is in now.
-    const bool followed = options_.follow && !task.process->silent;
+    const bool followed = follows(*task.process);
     if (followed && !*shares) birth.open = task;
     if (followed && !*shares) birth.recorder = recorder_of(task);
     if (!task.process->silent && !is_thread_of(tid, *task.process))
@@ -231,7 +235,7 @@ std::shared_ptr<Image> Engine::image_of_fork(pid_t child, Image& image) {
 void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   const bool shares_memory = birth.shares_memory;
   const std::shared_ptr<Image> image = parent.process->image;
-  const bool followed = options_.follow && !parent.process->silent;
+  const bool followed = follows(*parent.process);
   if (!followed && !shares_memory) {
     if (image != nullptr) let_go_of_fork(child, *image);
     (void)tracee::detach(child);

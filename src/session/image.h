@@ -92,6 +92,7 @@ class Image {
   // For a followed fork child.
   std::shared_ptr<Image> clone_for(pid_t child) const;
 
+  pid_t pid() const { return pid_; }
   mech::AddressSpace& space() { return *space_; }
   Survival& survival() { return survival_; }
   // Whether that stopped thread's next instruction is a system call; true where it cannot be seen.
@@ -199,6 +200,10 @@ class Image {
   // Takes int3s out, after a last look for lost ones; more than once does no harm. Which may go while threads
   // run: AddressSpace::restore. A site that a thread has met before still knows it.
   void restore_code(mech::AddressSpace::Sites which);
+
+  // Its code is its own again, for good: children are let go of.
+  void begin_leaving() { leaving_ = true; }
+  bool is_leaving() const { return leaving_; }
 
   // Whether that process runs the same program at the same place: a fork child of ours that nobody told of.
   bool is_of(pid_t pid) const;
@@ -312,7 +317,7 @@ class Image {
   bool restored_ = false;          // of this process or, before the fork, of its parent
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
-  bool unfinished_ = false;
+  bool unfinished_ = false, leaving_ = false;
   bool relocated_once_ = false;  // the dynamic linker has finished start-up
   std::string no_wrapping_;      // why no trampoline may be made in it; empty where they may
   std::string no_injection_;     // why nothing may be mapped into the process; empty where it may

@@ -28,7 +28,8 @@ bool Survival::lower(pid_t stopped, const mech::AddressSpace& space) {
 }
 
 bool Survival::lower_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space) {
-  if (!space.foothold().exists()) return true;
+  // No handler leads to a blob that is not there.
+  if (!space.foothold().stands_in(child)) return true;
   return mech::lower_bridge(site_of(child, stopped, space.foothold())) != mech::Lowered::failed;
 }
 

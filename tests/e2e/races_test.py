@@ -318,7 +318,7 @@ class Exec(unittest.TestCase):
             board.flush()
             with harness.Target([harness.target("execs"), "again", board.name]) as process:
                 for _ in range(4 * ROUNDS):
-                    result = harness.Attached(["-F", harness.CONF, "-x", "main", "-e", "add"], [process.pid]).stop()
+                    result = harness.Attached(["--mechanism=breakpoint", "-x", "main", "-e", "add"], [process.pid]).stop()
                     self.assertEqual((result.status, process.process.poll()), (0, None), result)
                     self.assertNotIn("not ours", result.stderr)
                 board.seek(0)

@@ -111,7 +111,7 @@ class AddressSpace {
   // The same for all that serve returns only, but those at which one is awaited. `standing`: the tasks' pcs.
   void give_up_returns(const std::unordered_set<VirtAddr>& awaited, std::span<const VirtAddr> standing);
   // Unmaps them. No thread may stand in one; `stopped` and `slack` as for make_room(). Answers what went
-  // wrong; then the pages stay, inert.
+  // wrong; then the pages stay, inert. Where they were stays known, for children that were forked meanwhile.
   std::string unmap_copies(pid_t stopped, Range slack);
   // The same in the memory of a fork child that is let go of.
   std::string unmap_copies_of(const tracee::ProcessMemory& child, pid_t stopped, Range slack) const;

@@ -25,9 +25,11 @@ class Foothold {
  public:
   explicit Foothold(uint64_t session) : session_(session) {}
 
-  bool exists() const { return static_cast<bool>(blob_); }
+  bool exists() const { return mapped_; }
+  // They do, or did: a child may have been forked when they did.
+  bool existed() const { return static_cast<bool>(blob_); }
   // In the blob: `syscall; rt_sigreturn` for remote calls, the SIGTRAP handler, and its return.
-  VirtAddr gadget() const { return exists() ? blob_ + offsets().gadget : VirtAddr{}; }
+  VirtAddr gadget() const { return existed() ? blob_ + offsets().gadget : VirtAddr{}; }
   VirtAddr bridge() const { return blob_ + offsets().bridge; }
   VirtAddr restorer() const { return blob_ + offsets().restorer; }
   // Room for a remote call's frame.
@@ -86,13 +88,17 @@ class Foothold {
   void note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint64_t own_mask) const;
 
   // Whether the blob is in this memory: a child may have been forked before it was, or after.
-  bool stands_in(const tracee::ProcessMemory& memory) const { return exists() && is_ours(memory, blob_); }
+  bool stands_in(const tracee::ProcessMemory& memory) const { return existed() && is_ours(memory, blob_); }
+  // Notes what is in the slack that is about to go on loan.
+  void will_borrow(const tracee::ProcessMemory& memory, Range slack);
   // In the memory of a child that was forked while the slack of `Means` was on loan.
   void give_slack_back(const tracee::ProcessMemory& child) const;
 
   // Unmaps everything that is ours in this memory. No thread may stand in it. What went wrong, in words; then
   // the pages stay, inert.
   std::string leave(const Means& means) const;
+  // They have been in its own memory.
+  void forget_mapped() { mapped_ = false; }
 
  private:
   static const agent::Blob& offsets() { return *reinterpret_cast<const agent::Blob*>(rtrace_blob_begin); }
@@ -114,6 +120,7 @@ class Foothold {
 
   uint64_t session_;
   VirtAddr blob_;
+  bool mapped_ = false;
   VirtAddr slack_;  // that was on loan for the first call
   std::vector<std::byte> in_slack_;
   Range frame_area_;

@@ -362,7 +362,9 @@ TEST_F(AddressSpaceTest, RoomComesAndGoesWithoutATrace) {
 
   EXPECT_EQ(space->unmap_copies(pid(), slack()), "");
   EXPECT_EQ(tracee::read_file(maps), before);
-  EXPECT_FALSE(space->foothold().gadget());
+  EXPECT_FALSE(space->foothold().exists());
+  EXPECT_FALSE(space->foothold().stands_in(space->memory()));
+  EXPECT_TRUE(space->foothold().existed()) << "for children that were forked until then";
   EXPECT_EQ(changed(space->memory()), std::nullopt);
   EXPECT_EQ(live_entries(pid()), 0u);
   EXPECT_EQ(run_child(), 0);

@@ -1,0 +1,154 @@
+// Stopping all tasks of some processes so that these can be left: what their last stops mean.
+#include <algorithm>
+
+#include "engine_core.h"
+#include "rtrace/base/moment.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+namespace {
+
+// ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
+constexpr unsigned kStopPatience = 2000;
+constexpr int kRounds = 5;  // of waiting a millisecond for each task
+
+}  // namespace
+
+// First stops of children whose birth is being told. Those that may go are cleaned and gone after this; the
+// others are tasks like any.
+void Engine::collect_births() {
+  std::vector<pid_t> unseen;
+  for (const auto& [tid, birth] : births_)
+    if (!birth.stopped) unseen.push_back(tid);
+  for (pid_t tid : unseen)
+    if (const auto event = tracee::consume_within(tid, 1)) on_unknown(*event);
+}
+
+bool Engine::sleeps_outside_copies(pid_t tid) const {
+  const auto status = tracee::read_status(tid);
+  const auto pc = tracee::read_sleeping_pc(tid);
+  const auto task = tasks_.find(tid);
+  if (!status || status->state != 'D' || !pc || task == tasks_.end()) return false;
+  const Image* image = task->second->process->image.get();
+  return image == nullptr || !image->in_copy(*pc);
+}
+
+// Tasks of these processes that are to be stopped, first threads behind the others of theirs: where one of
+// those begins another program it does so under the first one's tid.
+std::vector<pid_t> Engine::to_be_stopped(const Leaving& leaving, How how) const {
+  std::vector<pid_t> running, first;
+  std::set<pid_t> with_others;
+  for (const auto& [tid, task] : tasks_) {
+    const pid_t pid = task->process->pid;
+    if (!leaving.pids.contains(pid) || leaving.stopped.contains(tid)) continue;
+    (tid == pid ? first : running).push_back(tid);
+    if (tid != pid) with_others.insert(pid);
+  }
+  for (pid_t pid : first)
+    if (how == How::together || !with_others.contains(pid)) running.push_back(pid);
+  return running;
+}
+
+// Stops every task of these processes, and of those that they make meanwhile, whose pids are added: all
+// together, or one by one, where those of which nothing is needed any more are let go of at once. The answer
+// is whether all stand.
+bool Engine::stop_all(Leaving& leaving, How how) {
+  const uint64_t deadline = timestamp().monotonic / 1'000'000 + kStopPatience;
+  const bool everything = leaving.pids.size() == processes_.size();
+  const bool elsewhere = tracee::may_run_elsewhere();
+  for (int rounds = 0;;) {
+    collect_births();
+    if (everything)
+      for (auto& [pid, process] : processes_) leaving.pids.insert(pid);
+    const std::vector<pid_t> waiting = to_be_stopped(leaving, how);
+    if (waiting.empty() && births_.empty()) return true;
+    if (timestamp().monotonic / 1'000'000 > deadline) return false;
+    // A task in an uninterruptible sleep with our interrupt pending stops before it runs user code (a vfork
+    // parent waits so, for a child that we hold).
+    if (births_.empty() && ++rounds > kRounds &&
+        std::all_of(waiting.begin(), waiting.end(), [&](pid_t tid) { return sleeps_outside_copies(tid); }))
+      return true;
+    // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
+    if (how == How::together)
+      for (pid_t tid : waiting) (void)tracee::interrupt(tid);
+    for (pid_t tid : waiting) {
+      if (how == How::one_by_one) (void)tracee::interrupt(tid);
+      const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
+      if (!event || !stopped_for_detach(*event)) continue;
+      leaving.stopped.insert(tid);
+      const Image* image = tasks_.at(tid)->process->image.get();
+      if (how == How::one_by_one && (image == nullptr || image->is_leaving())) let_go(leaving, tid);
+    }
+  }
+}
+
+// A thread in a SIGTRAP's stop, peeked: one that has met a site stands on it again then, consumed, and will
+// be seen when it meets it next. `regs` are those that it stands at.
+Engine::Met Engine::back_to_site(const Task& task, arch::Regs& regs) {
+  const pid_t tid = task.id.tid;
+  const auto now = tracee::registers(tid);
+  Image* image = task.process->image.get();
+  const bool met =
+      now && image != nullptr && (image->space().hit(*now) != nullptr || image->space().met_removed(*now));
+  if (!met) return Met::nothing;
+  // Where no handler stands the kernel would kill by what we leave to it.
+  if (task.process->silent || !image->survival().stands()) (void)tracee::consume(tid, tracee::Block::no);
+  regs = *now;
+  regs.set_pc(arch::pc_at_breakpoint(*now));
+  if (tracee::set_registers(tid, regs) == tracee::Alive::gone) return Met::gone;
+  (void)tracee::consume(tid, tracee::Block::no);
+  return Met::site;
+}
+
+// What a stop means on the way out; it is consumed where the task stands. False where the task runs on or has
+// ended.
+bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
+  auto found = tasks_.find(event.tid);
+  if (found == tasks_.end()) return false;
+  Task& task = *found->second;
+  take_records_of(task);
+  const auto stop = tracee::classify(event.status);
+  if (const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop)) {
+    // The program's to take first: its next stop is behind that.
+    deliver(task, delivery->signal);
+    return false;
+  }
+  if (std::holds_alternative<tracee::Trap>(stop)) {
+    arch::Regs regs;
+    const Met met = back_to_site(task, regs);
+    if (met == Met::nothing) deliver(task, SIGTRAP);
+    if (met != Met::site) return false;
+    restore_trap_state(event.tid, task.process->trap, task.trap_blocked, Look::yes,
+                       task.process->image->space(), stop_here(task, regs));
+    return true;
+  }
+  if (std::holds_alternative<tracee::Interrupted>(stop) || std::holds_alternative<tracee::GroupStop>(stop)) {
+    task.interrupted = true;
+    task.listening = std::holds_alternative<tracee::GroupStop>(stop);
+    if (!trap_is_pending(task)) return true;
+    (void)tracee::resume(event.tid);
+    return false;
+  }
+  if (event.status.is_end() || std::holds_alternative<tracee::NewTask>(stop) ||
+      std::holds_alternative<tracee::Exec>(stop)) {
+    std::visit([&](auto what) { on(task, what); }, stop);
+    return false;
+  }
+  if (std::holds_alternative<tracee::SyscallStop>(stop)) let_kernel_restart(event.tid);
+  (void)tracee::resume(event.tid);
+  return false;
+}
+
+// A thread that has met an int3 but was stopped by us first still has its SIGTRAP to come: it must not
+// outlive our int3.
+bool Engine::trap_is_pending(const Task& task) const {
+  const auto regs = tracee::registers(task.id.tid);
+  Image* image = task.process->image.get();
+  if (!regs || image == nullptr) return false;
+  if (image->space().hit(*regs) == nullptr && !image->space().met_removed(*regs)) return false;
+  const auto status = tracee::read_status(task.id.tid);
+  return status && (status->pending & tracee::signal_bit(SIGTRAP)) != 0;
+}
+
+}  // namespace rtrace::session

@@ -174,16 +174,27 @@ class Engine {
   // Processes on their way out.
   struct Leaving {
     std::set<pid_t> pids, stopped;          // and those of their tasks that stand
+    std::set<pid_t> settled;                // are in their own code, and run on in it
     std::map<pid_t, pid_t> callers;         // for calls in a process: chosen before anybody stood
     std::set<pid_t> called;                 // stand behind calls that they made for us
     std::set<pid_t> gone;                   // stood, and are not traced any more
     std::map<pid_t, std::string> failures;  // why pages of ours stay in a process
+
+    bool calls(pid_t process, pid_t tid) const {
+      const auto caller = callers.find(process);
+      return caller != callers.end() && caller->second == tid;
+    }
   };
-  enum class How : uint8_t { together, one_by_one };
+  enum class How : uint8_t {
+    together,
+    settle_each,  // those whose code is their own again, but for who is to make calls
+    let_go_each,  // the same
+  };
 
   // --- engine_stop_all.cc
   bool stop_all(Leaving& leaving, How how);
-  std::vector<pid_t> to_be_stopped(const Leaving& leaving, How how) const;
+  std::vector<pid_t> to_be_stopped(const Leaving& leaving, How how, bool in_order) const;
+  void stop_each(Leaving& leaving, How how, const std::vector<pid_t>& waiting);
   bool stopped_for_detach(const tracee::WaitEvent& event);
   void collect_births();
   bool sleeps_outside_copies(pid_t tid) const;
@@ -196,8 +207,11 @@ class Engine {
   void detach(std::set<pid_t> pids);
   void prepare_leaving(Leaving& leaving);
   enum class Visited : uint8_t { all_stand, some_run };
+  Visited leave_each(Leaving& leaving);
   Visited visit(Leaving& leaving, How how);
   std::set<std::shared_ptr<Image>> images_to_leave(const Leaving& leaving) const;
+  void settle(Task& task);
+  bool settle_and_run(Leaving& leaving, pid_t tid);
   void settle_registers(Task& task, Image& image);
   void clean_code(Image& image, bool all_stopped);
   // What takes calls in a process.
@@ -209,7 +223,9 @@ class Engine {
   };
   Farewell clean_image(const std::shared_ptr<Image>& image, const Leaving& leaving, bool all_stopped);
   std::optional<pid_t> choose_caller(const Leaving& leaving, const Image& image, std::string& failure);
-  std::string take_pages_out(const Farewell& farewell);
+  void take_pages_out(Leaving& leaving, const Farewell& farewell);
+  std::string failure_of_calls(const Farewell& farewell);
+  void run_on(Leaving& leaving, pid_t tid);
   bool let_others_run(Leaving& leaving, const std::set<pid_t>& callers);
   void let_callers_run(Leaving& leaving, const std::set<pid_t>& callers);
   void let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped);

@@ -35,10 +35,18 @@ void Engine::prepare_leaving(Leaving& leaving) {
     Image& image = *process->second->image;
     if (image.trampolines() == nullptr) image.restore_code(mech::AddressSpace::Sites::but_signal_calls);
     const auto tids = tracee::read_tasks(pid);
-    const auto caller = std::ranges::find_if(
-        tids, [&](pid_t tid) { return tasks_.contains(tid) && !tracee::forbids_calls(tid); });
+    const auto caller = std::ranges::find_if(tids, [&](pid_t tid) {
+      const auto status = tasks_.contains(tid) ? tracee::read_status(tid) : std::nullopt;
+      return status && status->state != 'Z' && !tracee::forbids_calls(tid);
+    });
     if (caller != tids.end()) leaving.callers.emplace(pid, *caller);
   }
+}
+
+void Engine::settle(Task& task) {
+  take_records_of(task);
+  task.clock.halted(monotonic_now());
+  settle_registers(task, *task.process->image);
 }
 
 // Out of our copies.
@@ -134,8 +142,13 @@ Engine::Farewell Engine::clean_image(const std::shared_ptr<Image>& image, const 
   return farewell;
 }
 
+void Engine::take_pages_out(Leaving& leaving, const Farewell& farewell) {
+  if (std::string failure = failure_of_calls(farewell); !failure.empty())
+    leaving.failures.emplace(farewell.image->pid(), std::move(failure));
+}
+
 // Neither handler nor page of ours, if nobody can need them. Else why not.
-std::string Engine::take_pages_out(const Farewell& farewell) {
+std::string Engine::failure_of_calls(const Farewell& farewell) {
   if (!farewell.caller) return farewell.failure;
   const pid_t tid = *farewell.caller;
   Image& image = *farewell.image;
@@ -145,20 +158,32 @@ std::string Engine::take_pages_out(const Farewell& farewell) {
   return farewell.needed.empty() ? image.space().unmap_copies(tid, image.find_slack()) : farewell.needed;
 }
 
-// Their code is their own again: they need not wait for a caller's calls. Those in a group-stop stand anyway.
+// Its code is its own again: it need not wait for a caller's calls. In a group-stop it stands anyway.
+void Engine::run_on(Leaving& leaving, pid_t tid) {
+  leave_restart_to_kernel(tid);
+  tasks_.at(tid)->interrupted = false;
+  (void)tracee::resume(tid);
+  leaving.stopped.erase(tid);
+}
+
 bool Engine::let_others_run(Leaving& leaving, const std::set<pid_t>& callers) {
   std::vector<pid_t> others;
   for (pid_t tid : leaving.stopped)
     if (const auto task = tasks_.find(tid);
         task != tasks_.end() && !callers.contains(tid) && !task->second->listening)
       others.push_back(tid);
-  for (pid_t tid : others) {
-    leave_restart_to_kernel(tid);
-    tasks_.at(tid)->interrupted = false;
-    (void)tracee::resume(tid);
-    leaving.stopped.erase(tid);
-  }
+  for (pid_t tid : others) run_on(leaving, tid);
   return !others.empty();
+}
+
+// False where it is to stand.
+bool Engine::settle_and_run(Leaving& leaving, pid_t tid) {
+  Task& task = *tasks_.at(tid);
+  settle(task);
+  if (task.listening || leaving.calls(task.process->pid, tid)) return false;
+  leaving.settled.insert(tid);
+  run_on(leaving, tid);
+  return true;
 }
 
 // Through the path of signals, where the kernel resolves a pending restart: each stops there at once.
@@ -181,6 +206,32 @@ std::set<std::shared_ptr<Image>> Engine::images_to_leave(const Leaving& leaving)
   return images;
 }
 
+// Where no code of several bytes is ours nobody has to wait for another: when each thread has been in its own
+// code, with no int3 of ours in it, none is in a copy any more.
+Engine::Visited Engine::leave_each(Leaving& leaving) {
+  std::vector<Farewell> farewells;
+  for (const auto& image : images_to_leave(leaving)) {
+    if (image->trampolines() != nullptr) continue;
+    clean_code(*image, true);
+    image->begin_leaving();
+    farewells.push_back({image});
+  }
+  if (farewells.empty()) return Visited::all_stand;
+  moment::enter(Moment::stop_all);
+  const bool all = stop_all(leaving, How::settle_each);
+  moment::enter(Moment::detach);
+  std::set<pid_t> callers;
+  for (Farewell& farewell : farewells) {
+    if (!farewell.image->space().foothold().exists()) continue;
+    farewell.failure = "a thread could not be stopped";
+    if (all) farewell.caller = choose_caller(leaving, *farewell.image, farewell.failure);
+    if (farewell.caller) callers.insert(*farewell.caller);
+    take_pages_out(leaving, farewell);
+  }
+  let_callers_run(leaving, callers);
+  return Visited::some_run;
+}
+
 // Stops all, and takes out what is ours. While that takes calls, those that were stopped together are let
 // run: they are to be visited once more, for what they did meanwhile. One that asks for the action of SIGTRAP
 // then may find our handler, which it can only lead to an end, as the default does.
@@ -191,10 +242,7 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
   const auto images = images_to_leave(leaving);
   for (pid_t tid : leaving.stopped) {
     auto found = tasks_.find(tid);
-    if (found == tasks_.end() || !images.contains(found->second->process->image)) continue;
-    take_records_of(*found->second);
-    found->second->clock.halted(monotonic_now());
-    settle_registers(*found->second, *found->second->process->image);
+    if (found != tasks_.end() && images.contains(found->second->process->image)) settle(*found->second);
   }
   std::vector<Farewell> farewells;
   for (const auto& image : images) farewells.push_back(clean_image(image, leaving, all_stopped));
@@ -202,9 +250,7 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
   for (const Farewell& farewell : farewells)
     if (farewell.caller) callers.insert(*farewell.caller);
   const bool run = how == How::together && !callers.empty() && let_others_run(leaving, callers);
-  for (const Farewell& farewell : farewells)
-    if (std::string failure = take_pages_out(farewell); !failure.empty())
-      leaving.failures.emplace(farewell.image->pid(), std::move(failure));
+  for (const Farewell& farewell : farewells) take_pages_out(leaving, farewell);
   if (run)
     let_callers_run(leaving, callers);
   else
@@ -258,7 +304,10 @@ void Engine::detach(std::set<pid_t> pids) {
   Leaving leaving;
   leaving.pids = std::move(pids);
   prepare_leaving(leaving);
-  if (visit(leaving, How::together) == Visited::some_run) (void)visit(leaving, How::one_by_one);
+  Visited visited = leave_each(leaving);
+  if (!images_to_leave(leaving).empty() || visited == Visited::all_stand)
+    visited = visit(leaving, How::together);
+  if (visited == Visited::some_run) (void)visit(leaving, How::let_go_each);
   // One that made calls for us has a stop more to go through: the others need not wait for it.
   for (pid_t tid : leaving.stopped)
     if (!leaving.called.contains(tid)) let_go(leaving, tid);

@@ -34,52 +34,66 @@ bool Engine::sleeps_outside_copies(pid_t tid) const {
   return image == nullptr || !image->in_copy(*pc);
 }
 
-// Tasks of these processes that are to be stopped, first threads behind the others of theirs: where one of
-// those begins another program it does so under the first one's tid.
-std::vector<pid_t> Engine::to_be_stopped(const Leaving& leaving, How how) const {
-  std::vector<pid_t> running, first;
+// Tasks of these processes that are to be stopped. Some only when all others of their process have been: who
+// makes calls then; and a first thread that is let go of, for another that begins a program does so under its
+// tid.
+std::vector<pid_t> Engine::to_be_stopped(const Leaving& leaving, How how, bool in_order) const {
+  std::vector<pid_t> waiting, last;
   std::set<pid_t> with_others;
   for (const auto& [tid, task] : tasks_) {
-    const pid_t pid = task->process->pid;
-    if (!leaving.pids.contains(pid) || leaving.stopped.contains(tid)) continue;
-    (tid == pid ? first : running).push_back(tid);
-    if (tid != pid) with_others.insert(pid);
+    const Process& process = *task->process;
+    if (!leaving.pids.contains(process.pid) || leaving.stopped.contains(tid)) continue;
+    const bool settled =
+        process.image == nullptr || !process.image->is_leaving() || leaving.settled.contains(tid);
+    if (how == How::settle_each && settled) continue;
+    const bool is_last = how == How::settle_each ? leaving.calls(process.pid, tid)
+                                                 : how == How::let_go_each && tid == process.pid;
+    (is_last ? last : waiting).push_back(tid);
+    if (!is_last) with_others.insert(process.pid);
   }
-  for (pid_t pid : first)
-    if (how == How::together || !with_others.contains(pid)) running.push_back(pid);
-  return running;
+  for (pid_t tid : last)
+    if (!in_order || !with_others.contains(tasks_.at(tid)->process->pid)) waiting.push_back(tid);
+  return waiting;
 }
 
-// Stops every task of these processes, and of those that they make meanwhile, whose pids are added: all
-// together, or one by one, where those of which nothing is needed any more are let go of at once. The answer
-// is whether all stand.
+// Stops every task of these processes, and of those that they make meanwhile, whose pids are added. The
+// answer is whether all have been.
 bool Engine::stop_all(Leaving& leaving, How how) {
   const uint64_t deadline = timestamp().monotonic / 1'000'000 + kStopPatience;
   const bool everything = leaving.pids.size() == processes_.size();
-  const bool elsewhere = tracee::may_run_elsewhere();
+  bool in_order = true;
   for (int rounds = 0;;) {
     collect_births();
     if (everything)
       for (auto& [pid, process] : processes_) leaving.pids.insert(pid);
-    const std::vector<pid_t> waiting = to_be_stopped(leaving, how);
+    const std::vector<pid_t> waiting = to_be_stopped(leaving, how, in_order);
     if (waiting.empty() && births_.empty()) return true;
     if (timestamp().monotonic / 1'000'000 > deadline) return false;
     // A task in an uninterruptible sleep with our interrupt pending stops before it runs user code (a vfork
-    // parent waits so, for a child that we hold).
-    if (births_.empty() && ++rounds > kRounds &&
-        std::all_of(waiting.begin(), waiting.end(), [&](pid_t tid) { return sleeps_outside_copies(tid); }))
-      return true;
-    // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
-    if (how == How::together)
-      for (pid_t tid : waiting) (void)tracee::interrupt(tid);
-    for (pid_t tid : waiting) {
-      if (how == How::one_by_one) (void)tracee::interrupt(tid);
-      const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
-      if (!event || !stopped_for_detach(*event)) continue;
-      leaving.stopped.insert(tid);
-      const Image* image = tasks_.at(tid)->process->image.get();
-      if (how == How::one_by_one && (image == nullptr || image->is_leaving())) let_go(leaving, tid);
-    }
+    // parent waits so, for a child that we hold). The last of a process need not wait for it.
+    const bool all_sleep =
+        births_.empty() && ++rounds > kRounds &&
+        std::all_of(waiting.begin(), waiting.end(), [&](pid_t tid) { return sleeps_outside_copies(tid); });
+    if (all_sleep && !in_order) return true;
+    in_order = !all_sleep;
+    stop_each(leaving, how, waiting);
+  }
+}
+
+// As far as they stop soon.
+void Engine::stop_each(Leaving& leaving, How how, const std::vector<pid_t>& waiting) {
+  const bool elsewhere = tracee::may_run_elsewhere();
+  // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
+  if (how == How::together)
+    for (pid_t tid : waiting) (void)tracee::interrupt(tid);
+  for (pid_t tid : waiting) {
+    if (how != How::together) (void)tracee::interrupt(tid);
+    const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
+    if (!event || !stopped_for_detach(*event)) continue;
+    if (how == How::settle_each && settle_and_run(leaving, tid)) continue;
+    leaving.stopped.insert(tid);
+    const Image* image = tasks_.at(tid)->process->image.get();
+    if (how == How::let_go_each && (image == nullptr || image->is_leaving())) let_go(leaving, tid);
   }
 }
 

@@ -162,7 +162,8 @@ void Image::read_ahead() {
 // /proc/PID/mem leads to the memory that there was when it was opened, for as long as anybody uses that.
 bool Image::is_current() const {
   std::byte first[1];
-  return !space_->abandoned() && space_->memory().read_forced(objects_[0].range().begin, first) == sizeof first;
+  return !space_->abandoned() &&
+         space_->memory().read_forced(objects_[0].range().begin, first) == sizeof first;
 }
 
 void Image::say_unless_gone(const std::string& line) const {

@@ -86,7 +86,12 @@ class Engine {
                       const NeedStopped& need_stopped);
   bool step_aside(Task& task, const arch::Regs& regs);
   void let_go_of_fork(pid_t child, Image& parent_image);
-  std::shared_ptr<Image> image_of_fork(pid_t child, Image& image);
+  struct ForkImage {
+    std::shared_ptr<Image> image;
+    bool anew = false;
+  };
+  ForkImage image_of_fork(pid_t child, Image& image);
+  void arm_child(const Task& child) const;
   static TrapDisposition trap_of_orphan(pid_t child, Image* image);
 
   // --- engine_seize.cc

@@ -137,14 +137,17 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
     (void)tracee::detach(child);
     return;
   }
-  const std::shared_ptr<Image> own = shared ? image : image_of_fork(child, *image);
-  if (own == nullptr && !shared) return;
+  const ForkImage own = shared ? ForkImage{image, false} : image_of_fork(child, *image);
+  if (own.image == nullptr && !shared) return;
   Process& process = add_process(child);
   process.silent = shared;
-  process.image = own;
+  process.image = own.image;
   process.trap = trap_of_orphan(child, image.get());
   Task& task = add_task(child, process);
-  if (!shared) begin_wrappers(task, *image, std::nullopt);
+  if (own.anew)
+    arm_child(task);
+  else if (!shared)
+    begin_wrappers(task, *image, std::nullopt);
   go_on(task, 0);
 }
 
@@ -220,16 +223,32 @@ void Engine::begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked)
   go_on(thread, 0);
 }
 
-// nullptr where it is let go of: it cannot be followed.
-std::shared_ptr<Image> Engine::image_of_fork(pid_t child, Image& image) {
+// A copy of the parent's. One that was forked before our pages were there, or while the parent's probes are
+// being placed, is read anew, as if it were attached to. nullptr where it is let go of: it cannot be
+// followed.
+Engine::ForkImage Engine::image_of_fork(pid_t child, Image& image) {
+  std::string failure;
   try {
-    return image.clone_for(child);
+    const auto& pages = image.space().foothold();
+    const bool complete =
+        !image.is_arming() && (!pages.exists() || pages.stands_in(tracee::ProcessMemory(child)));
+    if (complete) return {image.clone_for(child), false};
+    let_go_of_fork(child, image);
+    if (auto own = read_image(child, failure)) return {std::move(own), true};
   } catch (const Error& error) {
-    reporter_.say(fmt::format("child {} is not followed: {}", child, error.what()));
+    failure = error.what();
+    let_go_of_fork(child, image);
   }
-  let_go_of_fork(child, image);
+  reporter_.say(fmt::format("child {} is not followed: {}", child, failure));
   (void)tracee::detach(child);
-  return nullptr;
+  return {};
+}
+
+// A child before its first instruction, whose image was read anew.
+void Engine::arm_child(const Task& child) const {
+  child.process->image->sync(Image::Moment::attach, child.id, [tid = child.id.tid]() -> std::optional<pid_t> {
+    return tracee::forbids_calls(tid) ? std::nullopt : std::optional(tid);
+  });
 }
 
 void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
@@ -242,16 +261,18 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
     return;
   }
   const bool same_image = shares_memory || image == nullptr;
-  const std::shared_ptr<Image> own = same_image ? image : image_of_fork(child, *image);
-  if (own == nullptr && image != nullptr) return;
+  const ForkImage own = same_image ? ForkImage{image, false} : image_of_fork(child, *image);
+  if (own.image == nullptr && image != nullptr) return;
   Process& process = add_process(child);
   process.silent = !followed;
   process.trap = parent.process->trap;
-  process.image = own;
+  process.image = own.image;
   Task& task = add_task(child, process);
   task.trap_blocked = parent.trap_blocked;
   if (shares_memory) lend_thread_pointer(parent, task, birth.kind);
-  if (followed && !shares_memory) {
+  if (own.anew) {
+    arm_child(task);
+  } else if (followed && !shares_memory) {
     static_cast<LiveCalls&>(task) = std::move(birth.open);
     task.clock.resumed(monotonic_now());
     if (image != nullptr) begin_wrappers(task, *image, birth.recorder);

@@ -264,6 +264,7 @@ void Image::take_out_strays(const std::vector<VirtAddr>& standing) {
 }
 
 void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
+  const Arming arming(arming_);
   if (!rendezvous_) find_rendezvous();
   auto map = rendezvous_ ? rendezvous_->read(space_->memory()) : std::nullopt;
   if (!map) return without_link_map(moment, who, need_stopped);

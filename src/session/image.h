@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "object_cache.h"
@@ -128,6 +129,8 @@ class Image {
   void on_resolver(pid_t tid, const mech::BreakpointSite& site, const arch::Regs& regs,
                    const NeedStopped& need_stopped);
 
+  // Somewhere up the stack its probes are being placed, while a thread is awaited.
+  bool is_arming() const { return arming_; }
   // True where something could not be armed because no thread could be stopped; finish_arming() tries again
   // with one that is.
   bool unfinished() const { return unfinished_; }
@@ -214,6 +217,17 @@ class Image {
 
  private:
   struct Tag {};
+  class Arming {
+   public:
+    explicit Arming(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+    ~Arming() { flag_ = before_; }
+    Arming(const Arming&) = delete;
+    Arming& operator=(const Arming&) = delete;
+
+   private:
+    bool& flag_;
+    bool before_;
+  };
 
  public:
   Image(Tag, const Image& parent, pid_t child);  // by clone_for() only
@@ -317,7 +331,7 @@ class Image {
   bool restored_ = false;          // of this process or, before the fork, of its parent
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
-  bool unfinished_ = false, leaving_ = false;
+  bool unfinished_ = false, leaving_ = false, arming_ = false;
   bool relocated_once_ = false;  // the dynamic linker has finished start-up
   std::string no_wrapping_;      // why no trampoline may be made in it; empty where they may
   std::string no_injection_;     // why nothing may be mapped into the process; empty where it may

@@ -230,6 +230,7 @@ void Image::raise_semaphore(const plan::ProbePoint& point) {
 }
 
 void Image::finish_arming(const NeedStopped& need_stopped) {
+  const Arming arming(arming_);
   unfinished_ = false;
   const size_t before = armed();
   arm(plan::Objects(objects_), plan::Relocated::yes, need_stopped);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What is left in a process that rtrace has let go of, and in its children: nothing."""
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -73,6 +74,28 @@ class Brood(unittest.TestCase):
 
     def test_followed_children(self):
         self.leaves_nothing(["-f", "-x", "labs@libc.so.*"])
+
+    def test_followed_children_are_traced_whenever_they_were_forked(self):
+        """In the middle of the attach too, when their parent has no probe yet, or some of them, or all."""
+        for _ in range(4 * ROUNDS):
+            attached = harness.Attached(["-f", "--mechanism=breakpoint", "-x", "labs@libc.so.*"], [self.target.pid])
+            self.rest(True)
+            children = [int(word) for word in self.target.words(8, 240) if word]
+            followed = {pid for pid in children if harness.tracer(pid) != 0}
+            for pid in followed:
+                os.kill(pid, signal.SIGUSR1)
+
+            def unseen():
+                seen = re.findall(r"labs@libc\.so\.6\(-(\d+)", "\n".join(attached.lines_so_far()))
+                return followed - {int(pid) for pid in seen}
+
+            try:
+                harness.wait_until(lambda: not unseen(), "each of %s has called it" % followed)
+            finally:
+                result = attached.stop()
+            self.assertNotIn("not followed", result.stderr)
+            self.rest(False)
+        self.assertEqual(self.target.end(), 0)
 
     def test_calls_that_are_made_all_the_time(self):
         self.leaves_nothing(["-x", "waitpid@libc.so.*", "-x", "kill@libc.so.*"])

@@ -1,11 +1,13 @@
 /* brood FILE: two threads that fork without a pause, beside a first one that sleeps. The last kChildren
- * children live. While word 1 of FILE is set they rest; word 2 counts the children, words 3 and 4 say which
- * threads rest. The pids of the children stand in the words from 8 on. */
+ * children live; at each SIGUSR1 one calls labs() with its pid, negated. While word 1 of FILE is set they
+ * rest; word 2 counts the children, words 3 and 4 say which threads rest. The pids of the children stand in
+ * the words from 8 on. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -16,6 +18,8 @@ struct Board {
   _Atomic unsigned long stop, rest, made, rests[kThreads], unused[3], child[kChildren];
 };
 static struct Board* board;
+static sigset_t signals;
+static volatile long answer;
 
 static void end(pid_t child) {
   if (child == 0) return;
@@ -32,7 +36,8 @@ static void* loop(void* argument) {
     const pid_t made = fork();
     if (made == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      while (getppid() == parent) pause();
+      for (int number = 0; getppid() == parent; answer = labs(-(long)getpid()))
+        if (sigwait(&signals, &number) != 0) _exit(1);
       _exit(0);
     }
     atomic_store(child, made > 0 ? (unsigned long)made : 0);
@@ -49,6 +54,9 @@ static void* loop(void* argument) {
 int main(int argc, char** argv) {
   board = map_board(argc > 1 ? argv[1] : NULL);
   if (board == NULL) return 2;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  if (sigprocmask(SIG_BLOCK, &signals, NULL) != 0) return 2;
   pthread_t threads[kThreads];
   for (long i = 0; i < kThreads; i++)
     if (pthread_create(&threads[i], NULL, loop, (void*)i) != 0) return 2;

@@ -85,7 +85,12 @@ Lowered lower_bridge(const BridgeSite& at) {
   // force_sig_info_to_task): flags, mask and restorer stay ours.
   const bool reset = is_default(*before) && before->restorer == at.restorer.value;
   if (!reset && before->handler != at.handler.value) return Lowered::was_not_ours;
-  return action.exchange({}) ? Lowered::yes : Lowered::failed;
+  const auto last = action.exchange({});
+  if (!last) return Lowered::failed;
+  // Another thread may have set one since we looked.
+  if (last->handler == before->handler || is_default(*last)) return Lowered::yes;
+  (void)action.exchange(*last);
+  return Lowered::was_not_ours;
 }
 
 }  // namespace rtrace::mech

@@ -321,6 +321,7 @@ void Engine::deliver(Task& task, int signal) {
     if (auto regs = tracee::registers(tid)) {
       bool changed = leave_copy(task, *image, *regs, signal);
       if (task.rewound) changed |= tracee::undo_rewind(*task.rewound, *regs);
+      changed |= undo_interruption(tid, signal, *regs);
       if (changed) (void)tracee::set_registers(tid, *regs);
     }
   }

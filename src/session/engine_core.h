@@ -55,6 +55,7 @@ class Engine {
   void go_on(Task& task, int signal);
   bool shows_syscalls(const Task& task) const;
   static void let_kernel_restart(pid_t tid);
+  static bool undo_interruption(pid_t tid, int signal, arch::Regs& regs);
   void watch_handlers(Task& task, const arch::Regs& regs);
   void runs_on(Task& task);
   NeedStopped stop_here(Task& task, const arch::Regs& at);

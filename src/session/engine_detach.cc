@@ -189,10 +189,11 @@ bool Engine::settle_and_run(Leaving& leaving, pid_t tid) {
 // Through the path of signals, where the kernel resolves a pending restart: each stops there at once.
 void Engine::let_callers_run(Leaving& leaving, const std::set<pid_t>& callers) {
   for (pid_t tid : callers) {
+    leaving.stopped.erase(tid);
+    if (left_its_stop(tid)) continue;
     leave_restart_to_kernel(tid);
     (void)tracee::interrupt(tid);
     (void)tracee::resume(tid);
-    leaving.stopped.erase(tid);
   }
 }
 
@@ -211,7 +212,7 @@ std::set<std::shared_ptr<Image>> Engine::images_to_leave(const Leaving& leaving)
 Engine::Visited Engine::leave_each(Leaving& leaving) {
   std::vector<Farewell> farewells;
   for (const auto& image : images_to_leave(leaving)) {
-    if (image->trampolines() != nullptr) continue;
+    if (image->needs_all_stopped()) continue;
     clean_code(*image, true);
     image->begin_leaving();
     farewells.push_back({image});

@@ -20,6 +20,16 @@ bool has_handler(pid_t tid, int signal) {
   return status && (status->caught & tracee::signal_bit(signal)) != 0;
 }
 
+// By the program, or by default.
+bool is_ignored(pid_t tid, int signal) {
+  const auto status = tracee::read_status(tid);
+  if (!status) return false;
+  const uint64_t bit = tracee::signal_bit(signal);
+  const bool by_default =
+      signal == SIGCHLD || signal == SIGCONT || signal == SIGURG || signal == SIGWINCH;  // signal(7)
+  return (status->ignored & bit) != 0 || (by_default && (status->caught & bit) == 0);
+}
+
 // Of a fault without an address of its own si_addr is the instruction's (sigaction(2)): the program's, not
 // the copy's.
 void correct_fault_address(pid_t tid, int signal, VirtAddr copy, VirtAddr own) {
@@ -78,6 +88,15 @@ void Engine::watch_handlers(Task& task, const arch::Regs& regs) {
 void Engine::let_kernel_restart(pid_t tid) {
   auto regs = tracee::registers(tid);
   if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
+}
+
+// A signal that is ignored reaches a thread only because it is traced (kernel/signal.c, sig_ignored): its
+// system call would not have ended for it. True where the registers have changed.
+bool Engine::undo_interruption(pid_t tid, int signal, arch::Regs& regs) {
+  arch::Regs restarted = regs;
+  if (!tracee::let_kernel_restart(restarted) || !is_ignored(tid, signal)) return false;
+  regs = restarted;
+  return true;
 }
 
 void Engine::on(Task& task, tracee::SyscallStop) {

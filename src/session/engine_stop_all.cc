@@ -1,7 +1,11 @@
 // Stopping all tasks of some processes so that these can be left: what their last stops mean.
+#include <fmt/ranges.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "engine_core.h"
+#include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
@@ -12,6 +16,12 @@ namespace {
 // ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
 constexpr unsigned kStopPatience = 2000;
 constexpr int kRounds = 5;  // of waiting a millisecond for each task
+
+// Not where one that has been let go of has begun another program, as the first thread.
+bool is_traced(pid_t tid) {
+  const auto status = tracee::read_status(tid);
+  return status && status->tracer == getpid();
+}
 
 }  // namespace
 
@@ -68,7 +78,10 @@ bool Engine::stop_all(Leaving& leaving, How how) {
       for (auto& [pid, process] : processes_) leaving.pids.insert(pid);
     const std::vector<pid_t> waiting = to_be_stopped(leaving, how, in_order);
     if (waiting.empty() && births_.empty()) return true;
-    if (timestamp().monotonic / 1'000'000 > deadline) return false;
+    if (timestamp().monotonic / 1'000'000 > deadline) {
+      RTRACE_LOG(session, 1, "not stopped: {}", fmt::join(waiting, " "));
+      return false;
+    }
     // A task in an uninterruptible sleep with our interrupt pending stops before it runs user code (a vfork
     // parent waits so, for a child that we hold). The last of a process need not wait for it.
     const bool all_sleep =
@@ -87,8 +100,10 @@ void Engine::stop_each(Leaving& leaving, How how, const std::vector<pid_t>& wait
   if (how == How::together)
     for (pid_t tid : waiting) (void)tracee::interrupt(tid);
   for (pid_t tid : waiting) {
-    if (how != How::together) (void)tracee::interrupt(tid);
+    if (!tasks_.contains(tid)) continue;
+    const bool ours = how == How::together || tracee::interrupt(tid) == tracee::Alive::yes;
     const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
+    if (!event && !ours && !is_traced(tid)) remove_task(*tasks_.at(tid));
     if (!event || !stopped_for_detach(*event)) continue;
     if (how == How::settle_each && settle_and_run(leaving, tid)) continue;
     leaving.stopped.insert(tid);

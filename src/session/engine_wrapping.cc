@@ -232,6 +232,8 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
     return Halted{event.tid, Halted::How::interrupted};
   }
   if (std::holds_alternative<tracee::GroupStop>(stop)) return Halted{event.tid, Halted::How::group_stopped};
+  // The exit of a system call may be all that shows of our interrupt.
+  if (std::holds_alternative<tracee::SyscallStop>(stop)) task.interrupted = true;
   std::visit([&](auto what) { on(task, what); }, stop);
   return std::nullopt;
 }

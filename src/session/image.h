@@ -180,6 +180,8 @@ class Image {
   // mapped; empty where it need not. `stopped` are its tasks. Where these are all, the padding that jumps led
   // through is put back, too.
   std::string why_pages_stay(const std::vector<pid_t>& stopped, bool all_stopped) const;
+  // That, or code of several bytes, is to be settled while all stand.
+  bool needs_all_stopped() const { return wrapping_.trampolines != nullptr || !no_wrapping_.empty(); }
   // Puts the functions' own first bytes back in a copy of this memory, where only that stopped task is.
   void unwrap_copy(pid_t tid, const tracee::ProcessMemory& memory) const;
   // Whether that stopped task, in this memory or a copy of it, will come back to a wrapper.

@@ -112,6 +112,18 @@ void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Me
   disposition = {kind_of(handler), false, {}};
 }
 
+namespace {
+
+// An int3 that meets SIGTRAP blocked takes its handler away (kernel/signal.c, force_sig_info_to_task). Where
+// one stands behind it the signal was not blocked any more: a handler that it was blocked for has returned,
+// by rt_sigreturn, unseen.
+bool is_caught(pid_t tid) {
+  const auto status = tracee::read_status(tid);
+  return status && (status->caught & kTrapBit) != 0;
+}
+
+}  // namespace
+
 void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look,
                         mech::AddressSpace& space, const NeedStopped& need_stopped) {
   std::optional<uint64_t> mask;
@@ -122,9 +134,10 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
     blocked = TrapBlocked::no;
   if (blocked == TrapBlocked::no && mask && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all)
     blocked = TrapBlocked::with_all;
-  const bool was_blocked = blocked != TrapBlocked::no;
   const bool ignored = disposition.kind == TrapDisposition::Kind::ignored;
   const bool caught = disposition.kind == TrapDisposition::Kind::caught;
+  if (caught && blocked == TrapBlocked::yes && is_caught(tid)) blocked = TrapBlocked::no;
+  const bool was_blocked = blocked != TrapBlocked::no;
   const bool taken_away = ignored || (caught && was_blocked);
   // What was not taken away can be asked for, against the day when it is.
   const bool ask = caught && !was_blocked && !disposition.action_known;

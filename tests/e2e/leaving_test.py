@@ -18,10 +18,13 @@ ROUNDS = 5
 def kill_both(attached):
     """The one that is seen first, so that it cannot heal before it is killed."""
     os.kill(attached.process.pid, signal.SIGSTOP)
-    os.kill(engine_of(attached.process.pid), signal.SIGKILL)
+    engine = engine_of(attached.process.pid)
+    os.kill(engine, signal.SIGKILL)
     os.kill(attached.process.pid, signal.SIGKILL)
     attached.process.wait(harness.PATIENCE)
     attached.process.stdout.close()
+    harness.wait_until(lambda: (harness.read_text("/proc/%d/stat" % engine) or ") Z").rpartition(")")[2].split()[0] == "Z",
+                       "the engine has ended")
 
 
 def repair(pid):

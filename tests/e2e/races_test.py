@@ -67,6 +67,38 @@ class LateSigtrap(unittest.TestCase):
         self.assertEqual(self.check("blocked"), 0)
 
 
+class AttachedInAHandler(unittest.TestCase):
+    def test_sigtrap_that_was_blocked_for_its_handler_alone_is_not_blocked_behind_it(self):
+        with harness.Target([harness.target("in_handler"), "30"]) as process:
+            process.expect("inside")
+            rtrace = attach(process)
+            process.go()
+            self.assertEqual(process.finish()[1], 0)
+            result = rtrace.end()
+            self.assertEqual((result.status, result.trace.count(ADD)), (0, 30), result)
+
+
+class Interruptions(unittest.TestCase):
+    """epoll_wait fails with EINTR after any interruption: those that come of the tracing must not be seen."""
+
+    def test_by_signals_that_are_ignored(self):
+        result = harness.run(["-F", harness.CONF, "-x", "add", "--", harness.target("patient"), "children"])
+        self.assertEqual((result.status, result.stdout.split()), (0, ["interrupted", "0"]), result)
+
+    def test_by_stops_for_trampolines_while_system_calls_are_shown(self):
+        with harness.Target([harness.target("patient"), "hot"]) as process:
+            process.expect("pid ")
+            for _ in range(4):
+                rtrace = attach(process, "-S", "-x", "add")
+                try:
+                    harness.wait_until(lambda: len(rtrace.lines_so_far()) > 20000, "it is hot")
+                    self.assertEqual(rtrace.stop().status, 0)
+                finally:
+                    rtrace.abandon()
+            process.go()
+            self.assertEqual(process.finish(), ("interrupted 0\n", 0))
+
+
 class FaultingInstructions(unittest.TestCase):
     """The displaced instruction itself faults; the handler goes by si_addr and rip, and must find its own."""
     COUNT = 40

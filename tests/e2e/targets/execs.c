@@ -1,8 +1,9 @@
 /* execs HOW PROGRAM [WORD...]: calls add(1, 1), then becomes PROGRAM. HOW: self, thread (another than the
    main thread calls exec, while a third waits), traced (the same, once the process has a tracer), child (a
    child does; it must end with status 7, and add(3, 3) follows). "execs told" waits for a line, calls
-   add(2, 2) and ends with status 7. "execs again BOARD" becomes itself until the board's first byte is not 0, with so many
-   words that the kernel has the new program's memory in place long before it says so, and ends with status 7. */
+   add(2, 2) and ends with status 7. "execs again BOARD" becomes itself until the board's first byte is not 0,
+   with so many words that the kernel has the new program's memory in place long before it says so, and ends
+   with status 7. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -133,11 +133,12 @@ std::shared_ptr<Image> Engine::read_image(pid_t pid, std::string& failure) {
 }
 
 // A tracer of ours may have died in it: its sites would be in our way, and its handler would be taken for the
-// program's.
+// program's. Pages that its calls still come back to are asked for again when we go.
 void Engine::repair_before(pid_t pid) {
   try {
     if (mech::find_remains(tracee::ProcessMemory(pid), tracee::read_maps(pid)).empty()) return;
     const mech::Repaired repaired = mech::repair(pid, {}, true, kRepairWait, mech::Until::inert);
+    if (!repaired.left.empty()) left_before_.emplace(pid, repaired.left);
     if (repaired.places == 0 && !repaired.handler) return;  // pages of one that had to leave them
     reporter_.notice(
         fmt::format("process {}: a tracer died in it; {} places in its code put back", pid, repaired.places));

@@ -286,6 +286,7 @@ class Engine {
   std::map<pid_t, Birth> births_;
   // Images of processes that ended while a fork child of theirs had not told of itself yet: the newest last.
   std::vector<std::shared_ptr<Image>> last_images_;
+  std::map<pid_t, std::string> left_before_;  // why pages of an earlier tracer stay in a process
   uint32_t next_serial_ = 1;
   event::StopCosts stop_costs_;
   bool times_calls_ = false;

@@ -315,6 +315,7 @@ void Engine::detach(std::set<pid_t> pids) {
   for (pid_t tid : leaving.called) let_go(leaving, tid);
   let_sleepers_go(leaving.pids, leaving.stopped);
   for (pid_t pid : leaving.pids) {
+    if (const auto before = left_before_.extract(pid)) leaving.failures.insert({pid, before.mapped()});
     auto process = processes_.find(pid);
     if (process == processes_.end()) continue;
     take_all_records(*process->second);

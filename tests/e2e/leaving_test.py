@@ -141,6 +141,21 @@ class Lingering(unittest.TestCase):
         kill_both(attached)
         self.moves_on()
 
+    def test_what_a_dead_tracer_has_left_goes_with_the_next_one(self):
+        """A thread needs it when that one attaches, and has ended when it leaves."""
+        clean = harness.foreign_mappings(self.target.pid)
+        options = ["-c", "--mechanism=trampoline", "-x", "labs@libc.so.*"]
+        attached = harness.Attached(options + ["-x", "read@libc.so.*"], [self.target.pid])
+        self.one_more_waits(1)
+        kill_both(attached)
+        attached = harness.Attached(options, [self.target.pid])
+        struct.pack_into("=Q", self.target.board, 32, 1)
+        harness.wait_until(lambda: len(os.listdir("/proc/%d/task" % self.target.pid)) == 1, "the thread ends")
+        result = attached.stop()
+        self.assertIn("a tracer died in it", result.stderr)
+        self.assertEqual((harness.altered_code(self.target.pid), harness.foreign_mappings(self.target.pid)), ([], clean), result)
+        self.assertEqual(self.target.end(), 0)
+
     def test_however_many_have_left_something_the_last_one_is_repaired(self):
         for number in range(1, self.SESSIONS + 1):
             self.session(number)

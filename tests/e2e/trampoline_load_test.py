@@ -38,6 +38,14 @@ class Load(board.Target):
     def is_clean(self):
         return not harness.altered_code(self.pid) and harness.foreign_mappings(self.pid) == self.clean
 
+    def become_clean(self, said, patience=harness.PATIENCE):
+        """`said` is what rtrace did: it stands beside what is left."""
+        try:
+            harness.wait_until(self.is_clean, "code and mappings are as they were", patience)
+        except harness.Failure as failure:
+            raise harness.Failure("%s: altered %s, mapped %s, where rtrace said %s" % (
+                failure, harness.altered_code(self.pid), harness.foreign_mappings(self.pid), said)) from None
+
 
 def jumps(pid):
     """Where near and short jumps of ours stand in the C library."""
@@ -100,7 +108,7 @@ class UnderLoad(unittest.TestCase):
             if self.options == COUNTING:
                 calls = harness.Summary(result.trace).rows["labs@libc.so.6"]["calls"]
                 self.assertGreaterEqual(calls, sum(after) - sum(before), result)
-            harness.wait_until(self.load.is_clean, "code and mappings are as they were")
+            self.load.become_clean(result)
         self.end()
 
     def kill(self, *whom):
@@ -118,7 +126,7 @@ class UnderLoad(unittest.TestCase):
         for whom in ("front", "engine") * ROUNDS:
             with self.subTest(whom):
                 self.kill(whom)
-                harness.wait_until(self.load.is_clean, "code and mappings are as they were")
+                self.load.become_clean("nothing, killed")
                 self.load.moves_on()
         self.end()
 
@@ -164,7 +172,7 @@ class UnderLoad(unittest.TestCase):
                     if both:
                         subprocess.run([harness.RTRACE, "--repair", "-p", str(self.load.pid)], capture_output=True,
                                        timeout=harness.PATIENCE, check=True)
-                    harness.wait_until(self.load.is_clean, "nothing is left: " + said, 20)
+                    self.load.become_clean(said, 20)
                     self.load.moves_on()
         self.end()
 
@@ -176,7 +184,7 @@ class UnderLoad(unittest.TestCase):
         result = attached.stop()
         self.assertEqual(result.status, 0, result)
         self.assertIn("a tracer died in it", result.stderr)
-        harness.wait_until(self.load.is_clean, "code and mappings are as they were")
+        self.load.become_clean(result)
         self.end()
 
 

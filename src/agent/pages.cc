@@ -9,12 +9,14 @@
 namespace rtrace::agent {
 namespace {
 
-// For where no tracer may be there to ask. rt_sigprocmask() copies the new mask before it looks at
-// `how`: EFAULT where it cannot be read, EINVAL where it can, and nothing else happens (kernel/signal.c).
+// For where no tracer may be there to ask. Page 0 would mean that there is no mask, and holds nothing.
+// rt_sigprocmask() copies the new mask before it looks at `how`: EFAULT where it cannot be read, EINVAL where
+// it can, and nothing else happens (kernel/signal.c).
 __attribute__((noinline)) bool kernel_can_read(uint64_t page) {
   constexpr long kEfault = -14;
   constexpr uint64_t kNoSuchHow = 0x7fffffff;
-  return system_call(__NR_rt_sigprocmask, kNoSuchHow, page * kPage, 0, sizeof(uint64_t)) != kEfault;
+  return page != 0 &&
+         system_call(__NR_rt_sigprocmask, kNoSuchHow, page * kPage, 0, sizeof(uint64_t)) != kEfault;
 }
 
 bool is_known(const Control& control, uint64_t page) {
@@ -62,6 +64,7 @@ uint64_t readable_bytes(const Reader& reader, uint64_t address, uint64_t size) {
 }
 
 uint64_t readable_bytes(uint64_t sp, uint64_t address, uint64_t size) {
+  if (address >= kUserEnd) return 0;
   const uint64_t end = address + size;
   for (uint64_t at = address; at < end; at = page_end(at))
     if (at / kPage != sp / kPage && !kernel_can_read(at / kPage)) return at - address;

@@ -2,6 +2,7 @@
 
 #include "captures.h"
 #include "pages.h"
+#include "passed.h"
 #include "summaries.h"
 #include "system.h"
 #include "threads.h"
@@ -213,16 +214,6 @@ void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, Slot& slot, u
   add_alone(slot.open, ~uint64_t{0});
 }
 
-// What of the arguments there is to hand on: a caller near the end of its stack has fewer bytes than the
-// function might take.
-uint64_t passed_bytes(const Control& control, const WrapperFrame& frame, uint64_t bytes) {
-  const uint64_t sp = stack_pointer(frame);
-  const bool traced = mode_now(control) != Mode::off && owner_lives(control);
-  const uint64_t readable =
-      traced ? readable_bytes({control, sp}, sp + 8, bytes) : readable_bytes(sp, sp + 8, bytes);
-  return readable & ~uint64_t{15};
-}
-
 using Room = unsigned char[sizeof(Control)];
 
 // In a child that a handler forks while its parent counts, all of Control is 0 from one instruction to the
@@ -238,15 +229,15 @@ bool copy_whole(const Control& control, Room& copy) {
 }
 
 __attribute__((noinline)) uint64_t count_one_entry(const Control& found, WrapperFrame& frame,
-                                                   uint32_t function, uint64_t passed) {
+                                                   uint32_t function, Passed passed) {
   alignas(Control) Room room;
   const bool whole = copy_whole(found, room);
   const Control& control = *reinterpret_cast<const Control*>(room);
-  if (passed != 0) passed = passed_bytes(whole ? control : found, frame, passed);
+  const uint64_t bytes = passed.bytes != 0 ? passed_bytes(whole ? control : found, frame, passed) : 0;
   Slot* const slot = whole ? own_slot(control) : nullptr;
   if (slot != nullptr)
     count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
-  return passed;
+  return bytes;
 }
 
 __attribute__((noinline)) void count_one_return(const Control& found, WrapperFrame& frame,
@@ -264,16 +255,16 @@ __attribute__((noinline)) void count_one_return(const Control& found, WrapperFra
 
 }  // namespace
 
-uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, uint64_t passed) {
+uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, Passed passed) {
   frame.kept.first = 0;
   const Mode mode = mode_now(control);
   if (mode == Mode::count) return count_one_entry(control, frame, function, passed);
-  if (passed != 0) passed = passed_bytes(control, frame, passed);
+  const uint64_t bytes = passed.bytes != 0 ? passed_bytes(control, frame, passed) : 0;
   Slot* const slot = mode == Mode::off ? nullptr : own_slot(control);
-  if (slot == nullptr) return passed;
+  if (slot == nullptr) return bytes;
   prepare_entry(frame, plan_of(control, function));
   record_entry(control, *slot, frame);
-  return passed;
+  return bytes;
 }
 
 void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
@@ -294,9 +285,9 @@ void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
 extern "C" __attribute__((visibility("hidden"))) const volatile rtrace::agent::Blob rtrace_blob;
 
 extern "C" __attribute__((visibility("hidden"))) uint64_t rtrace_enter(rtrace::agent::WrapperFrame* frame,
-                                                                       uint32_t function, uint64_t passed) {
+                                                                       uint32_t function, uint32_t passed) {
   const auto* control = reinterpret_cast<const rtrace::agent::Control*>(rtrace_blob.control);
-  return rtrace::agent::enter(*control, *frame, function, passed);
+  return rtrace::agent::enter(*control, *frame, function, rtrace::agent::Passed::from(passed));
 }
 
 extern "C" __attribute__((visibility("hidden"))) void rtrace_leave(rtrace::agent::WrapperFrame* frame,

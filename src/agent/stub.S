@@ -115,30 +115,51 @@ FIELD resume_store, 4
   .long 0
 FIELD resume_above, 4
 
-// The same where six pops have taken the arguments in memory: the registers come back from where unwinders
-// would have looked for them, above the frame and over its last words, and what is kept from below it.
+// With arguments in memory, of which rax tells the bytes: they lie lowest. What is kept moves below the frame,
+// for the caller's registers lie where unwinders look for them, as if they had been pushed behind rbp.
 #define KEPT_LOW (-RTRACE_FRAME_SIZE - 32)
-PART resume_far
-  .byte 0x48, 0x8b, 0x9c, 0x24  // mov above - 40(%rsp), %rbx
+PART spread
+  lea KEPT_LOW(%rbp), %rsp
+  sub %rax, %rsp
+  mov %eax, %ecx
+  shr $3, %ecx
+  mov %rsp, %rdi
+  lea 16(%rbp), %rsi
+  rep movsq
+  mov FRAME(RTRACE_FRAME_KEPT), %rax
+  mov %rax, KEPT_LOW(%rbp)
+  mov FRAME(RTRACE_FRAME_KEPT + 8), %rax
+  mov %rax, (KEPT_LOW + 8)(%rbp)
+  mov FRAME(RTRACE_FRAME_KEPT + 16), %rax
+  mov %rax, (KEPT_LOW + 16)(%rbp)
+  mov FRAME(RTRACE_FRAME_KEPT + 24), %rax
+  mov %rax, (KEPT_LOW + 24)(%rbp)
+  mov %rbx, -40(%rbp)
+  mov %r12, -32(%rbp)
+  mov %r13, -24(%rbp)
+  mov %r14, -16(%rbp)
+  mov %r15, -8(%rbp)
+// Behind `restore`. No call, for the prediction of returns: the code there makes one, of which nothing
+// returns. The word in the frame is for whoever looks for our addresses on the stack.
+PART lend
+  .byte 0, 0, 0  // lea resume_called(%rip), %register
+FIELD lend_lea, 3
   .long 0
-FIELD resume_far_rbx, 4
-  .byte 0x4c, 0x8b, 0xa4, 0x24  // mov above - 24(%rsp), %r12
+FIELD lend_distance, 4
+  .byte 0, 0, 0  // mov %register, FRAME(RTRACE_FRAME_R11)
+FIELD lend_store, 3
+  .long RTRACE_FRAME_R11 - RTRACE_FRAME_SIZE
+  .byte 0x68  // push
   .long 0
-FIELD resume_far_r12, 4
-  .byte 0x4c, 0x8b, 0xac, 0x24  // mov above - 16(%rsp), %r13
+FIELD lend_low, 4
+  .byte 0xc7, 0x44, 0x24, 0x04  // movl high, 4(%rsp)
   .long 0
-FIELD resume_far_r13, 4
-  .byte 0x4c, 0x8b, 0xb4, 0x24  // mov above - 8(%rsp), %r14
+FIELD lend_high, 4
+PART resume_called
+  .byte 0, 0, 0  // mov place(%rbp), %register
+FIELD resume_called_load, 3
   .long 0
-FIELD resume_far_r14, 4
-  .byte 0x4c, 0x8b, 0xbc, 0x24  // mov above(%rsp), %r15
-  .long 0
-FIELD resume_far_r15, 4
-  .byte 0x48, 0x8d, 0xac, 0x24  // lea above(%rsp), %rbp
-  .long 0
-FIELD resume_far_above, 4
-  push -32(%rbp)
-  pop (%rbp)
+FIELD resume_called_place, 4
   push KEPT_LOW(%rbp)
   pop -32(%rbp)
   push (KEPT_LOW + 8)(%rbp)
@@ -226,38 +247,6 @@ FIELD launch_gadget, 8
   mov %rax, (%rsp)
   mov FRAME(RTRACE_FRAME_RAX), %rax
   mov (%rbp), %rbp
-// With arguments in memory: rax is how many bytes.
-PART launch_far
-  call 1f
-  int3
-1:
-  lea -48(%rsp), %rsp
-  movabs $0, %rdx
-FIELD launch_far_gadget, 8
-  mov %rdx, (%rsp)
-  mov %eax, %ecx
-  shr $3, %ecx
-  lea 8(%rsp), %rdi
-  lea 16(%rbp), %rsi
-  rep movsq
-  mov FRAME(RTRACE_FRAME_KEPT), %rax
-  mov %rax, KEPT_LOW(%rbp)
-  mov FRAME(RTRACE_FRAME_KEPT + 8), %rax
-  mov %rax, (KEPT_LOW + 8)(%rbp)
-  mov FRAME(RTRACE_FRAME_KEPT + 16), %rax
-  mov %rax, (KEPT_LOW + 16)(%rbp)
-  mov FRAME(RTRACE_FRAME_KEPT + 24), %rax
-  mov %rax, (KEPT_LOW + 24)(%rbp)
-  mov (%rbp), %rax
-  mov %rbx, -40(%rbp)
-  mov %rax, -32(%rbp)
-  mov %r12, -24(%rbp)
-  mov %r13, -16(%rbp)
-  mov %r14, -8(%rbp)
-  mov %r15, (%rbp)
-// Behind the arguments, as at restore.
-PART launch_far_end
-  mov -32(%rbp), %rbp
 PART jump
   .byte 0xe9
   .long 0

@@ -44,7 +44,7 @@ struct CallDecoder::Impl {
   }
 
   bool all_at_entry() const {
-    return !layout || (layout->first_at_return >= layout->parameters.size() && !layout->scans);
+    return !layout || layout->all_at_entry();
   }
 
   static Argument argument(const Layout::Parameter& parameter, Value value) {
@@ -186,6 +186,12 @@ bool CallDecoder::has_wide_result() const {
 unsigned CallDecoder::integer_registers() const {
   constexpr auto kAll = static_cast<unsigned>(arch::kIntegerArguments);
   return impl_->layout ? std::min(impl_->layout->behind.integer_registers(), kAll) : kAll;
+}
+std::optional<CallDecoder::Format> CallDecoder::format() const {
+  if (!impl_->layout || !impl_->layout->has_format) return std::nullopt;
+  const Layout::Parameter& format = impl_->layout->parameters.back();
+  if (!format.location.in_one_integer_register()) return std::nullopt;
+  return Format{format.location.pieces[0].index, static_cast<uint8_t>(format.type->inner->size)};
 }
 bool CallDecoder::result_takes_rdx() const {
   return impl_->layout && impl_->layout->result_location.uses_integer(1);

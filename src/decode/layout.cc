@@ -75,10 +75,11 @@ class Planner {
     plan_.stack_bytes =
         static_cast<uint16_t>(std::min<uint32_t>(bytes, std::numeric_limits<uint16_t>::max()));
   }
+  // What no plan can name is read as well.
+  void open() { plan_.deep = CapturePlan::kOpen; }
   const CapturePlan& plan() const { return plan_; }
 
  private:
-  void open() { plan_.deep = CapturePlan::kOpen; }
 
   struct There {
     bool zero_ends = false;  // things one behind the other
@@ -152,7 +153,6 @@ class Planner {
       case Type::Kind::string:
         return text(capture, type);
       case Type::Kind::format:
-        open();
         return text(capture, type);
       case Type::Kind::buffer:
         return elements(capture, type.length, 1, limits_.string + 1);
@@ -313,6 +313,7 @@ CapturePlan plan_at_entry(const Layout& layout, const Limits& limits, Shapes* sh
     if (parameter.at_entry) planner.argument(parameter);
   uint32_t stack = layout.behind.stack_bytes();
   planner.stack(layout.has_format ? stack + kFormatStack : stack);
+  if (layout.has_format && layout.all_at_entry()) planner.open();
   return planner.plan();
 }
 
@@ -321,6 +322,7 @@ CapturePlan plan_at_return(const Layout& layout, const Limits& limits, Shapes* s
   for (const Layout::Parameter& parameter : layout.parameters)
     if (parameter.at_return) planner.argument(parameter);
   planner.result();
+  if (layout.has_format && !layout.all_at_entry()) planner.open();
   return planner.plan();
 }
 

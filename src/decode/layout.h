@@ -33,6 +33,8 @@ struct Layout {
 
   explicit Layout(const proto::Prototype& prototype);
   bool has_key(std::string_view key) const;
+  // Nothing is shown at return but the result. Further arguments are read when the last ones are.
+  bool all_at_entry() const { return first_at_return >= parameters.size() && !scans; }
 };
 
 // What the decoders of a function will read, as far as it can be named before the call.

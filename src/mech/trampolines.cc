@@ -26,23 +26,28 @@ struct LentCode {
   std::vector<std::byte> bytes;
 };
 
-// `add $imm, %rsp`, perhaps six pops, `ret`.
+// `call *%reg`, or `add $imm, %rsp; ret`.
 LentCode lent_code(const BorrowedFrame& frame) {
-  constexpr uint8_t kAdd8 = 0x83, kAdd32 = 0x81, kRet = 0xc3;
-  constexpr uint8_t kPops[] = {0x5b, 0x5d, 0x41, 0x5c, 0x41, 0x5d, 0x41, 0x5e, 0x41, 0x5f};
-  const bool wide = frame.adds > INT8_MAX;
-  std::vector<uint8_t> code = {0x48, wide ? kAdd32 : kAdd8, 0xc4};
-  for (unsigned i = 0; i < (wide ? sizeof frame.adds : 1); ++i)
-    code.push_back(static_cast<uint8_t>(frame.adds >> 8 * i));
-  const VirtAddr at = frame.ret - code.size();
-  if (frame.pops) code.insert(code.end(), std::begin(kPops), std::end(kPops));
-  code.push_back(kRet);
+  constexpr uint8_t kAdd8 = 0x83, kAdd32 = 0x81, kRet = 0xc3, kExtended = 0x41, kCall = 0xff, kThrough = 0xd0;
+  std::vector<uint8_t> code;
+  VirtAddr at = frame.ret;
+  if (frame.calls != 0) {
+    if (frame.calls >= 8) code.push_back(kExtended);
+    code.insert(code.end(), {kCall, static_cast<uint8_t>(kThrough | (frame.calls & 7))});
+  } else {
+    const bool wide = frame.adds > INT8_MAX;
+    code = {0x48, wide ? kAdd32 : kAdd8, 0xc4};
+    for (unsigned i = 0; i < (wide ? sizeof frame.adds : 1); ++i)
+      code.push_back(static_cast<uint8_t>(frame.adds >> 8 * i));
+    at = frame.ret - code.size();
+    code.push_back(kRet);
+  }
   const auto bytes = std::as_bytes(std::span(code));
   return {at, {bytes.begin(), bytes.end()}};
 }
 
 size_t room_for_stub(const Trampolines::Function& function) {
-  return function.borrowed && function.borrowed->pops ? kMaxFarStub : kMaxWrapperStub;
+  return function.borrowed && function.borrowed->calls != 0 ? kMaxCalledStub : kMaxWrapperStub;
 }
 
 bool same_page(VirtAddr address, size_t size) {

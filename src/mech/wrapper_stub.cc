@@ -1,5 +1,6 @@
 #include "rtrace/mech/wrapper_stub.h"
 
+#include <array>
 #include <cstring>
 #include <span>
 
@@ -44,7 +45,10 @@ class Builder {
   size_t place_of(const unsigned char* field) const {
     return part_.offset + static_cast<size_t>(field - part_.begin);
   }
-  WrapperStub take() { return std::move(stub_); }
+  WrapperStub take(size_t most) {
+    CHECK(stub_.code.size() <= most, "a stub of {} bytes", stub_.code.size());
+    return std::move(stub_);
+  }
 
  private:
   struct Part {
@@ -62,7 +66,7 @@ bool has(const agent::FunctionPlan& plan, agent::FunctionPlan::Flag flag) {
 // Whether agent/quick.S may be what records the entry. It leaves no arguments in the frame for captures at
 // return.
 bool enters_quickly(const agent::FunctionPlan& plan) {
-  return plan.plain_entry() && plan.passed_bytes == 0 && !has(plan, agent::FunctionPlan::kCapturesAtReturn) &&
+  return plan.plain_entry() && plan.passed.bytes == 0 && !has(plan, agent::FunctionPlan::kCapturesAtReturn) &&
          !has(plan, agent::FunctionPlan::kEntryOnly);
 }
 
@@ -74,7 +78,7 @@ void add_quick_entry(Builder& builder, uint32_t function, VirtAddr quick_enter) 
 
 void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
                const WrapperAddresses& at) {
-  const uint32_t passed = has(plan, agent::FunctionPlan::kEntryOnly) ? 0 : plan.passed_bytes;
+  const uint32_t passed = has(plan, agent::FunctionPlan::kEntryOnly) ? 0 : plan.passed.bits();
   builder.frame(StubFrame::Base::rsp, 8);
   builder.add(rtrace_stub_frame, rtrace_stub_frame + 1);
   builder.frame(StubFrame::Base::rsp, 16);
@@ -87,8 +91,10 @@ void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t funct
   builder.fill(rtrace_stub_enter_function, function);
   builder.fill(rtrace_stub_enter_passed, passed);
   builder.fill(rtrace_stub_enter_address, at.enter.value);
-  if (at.borrowed && at.borrowed->pops) return;
-  if (passed != 0) builder.add(rtrace_stub_pass, rtrace_stub_restore);
+  if (at.borrowed && at.borrowed->calls != 0)
+    builder.add(rtrace_stub_spread, rtrace_stub_lend);
+  else if (passed != 0)
+    builder.add(rtrace_stub_pass, rtrace_stub_restore);
   builder.add(rtrace_stub_restore, rtrace_stub_borrow);
 }
 
@@ -117,29 +123,13 @@ void add_return(Builder& builder, const agent::FunctionPlan& plan, uint32_t func
 }
 
 void add_resume(Builder& builder, int32_t above) {
-  builder.add(rtrace_stub_resume, rtrace_stub_resume_far);
+  builder.add(rtrace_stub_resume, rtrace_stub_spread);
   builder.fill(rtrace_stub_resume_store, above);
   builder.fill(rtrace_stub_resume_above, above);
 }
 
-void add_far_resume(Builder& builder, int32_t above) {
-  builder.add(rtrace_stub_resume_far, rtrace_stub_keep_words);
-  builder.fill(rtrace_stub_resume_far_rbx, above - 40);
-  builder.fill(rtrace_stub_resume_far_r12, above - 24);
-  builder.fill(rtrace_stub_resume_far_r13, above - 16);
-  builder.fill(rtrace_stub_resume_far_r14, above - 8);
-  builder.fill(rtrace_stub_resume_far_r15, above);
-  builder.fill(rtrace_stub_resume_far_above, above);
-}
-
 void add_launch(Builder& builder, const BorrowedFrame& borrowed) {
-  if (borrowed.pops) {
-    builder.add(rtrace_stub_launch_far, rtrace_stub_launch_far_end);
-    builder.fill(rtrace_stub_launch_far_gadget, borrowed.ret.value);
-    builder.add(rtrace_stub_restore, rtrace_stub_borrow);
-    return builder.add(rtrace_stub_launch_far_end, rtrace_stub_jump);
-  }
-  builder.add(rtrace_stub_launch, rtrace_stub_launch_far);
+  builder.add(rtrace_stub_launch, rtrace_stub_jump);
   builder.fill(rtrace_stub_launch_gadget, borrowed.ret.value);
 }
 
@@ -153,28 +143,56 @@ bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t fu
   const size_t launch = builder.place_of(rtrace_stub_borrow_distance);
   builder.returns_here();
   builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds));
-  (at.borrowed->pops ? add_far_resume : add_resume)(builder, adds - frame);
+  add_resume(builder, adds - frame);
   builder.frame(StubFrame::Base::rbp, 16);
   add_return(builder, plan, function, at);
   builder.aim_here(launch);
   builder.frame(StubFrame::Base::rbp, 16);
   add_launch(builder, *at.borrowed);
-  const int popped = at.borrowed->pops ? kMostBorrowedArguments : 0;
-  builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds + frame + popped));
+  builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds + frame));
   builder.add(rtrace_stub_jump, rtrace_stub_end);
   return builder.aim(at.stub, at.original);
+}
+
+// An instruction's first three bytes: 64 bits wide, of that register and what `form` names.
+std::array<uint8_t, 3> with_register(uint8_t code, uint8_t form, uint8_t reg) {
+  return {static_cast<uint8_t>(0x48 | reg >> 3 << 2), code, static_cast<uint8_t>(form | (reg & 7) << 3)};
+}
+
+// Where the caller's one lies, from rbp: as six pushes leave it, rbp's first, then r15 to r12 and rbx.
+int32_t saved_place(uint8_t reg) {
+  constexpr int kR15 = 15, kRbxPlace = -5;
+  return static_cast<int32_t>(kStackWord) * (reg > 8 ? reg - kR15 - 1 : kRbxPlace);
+}
+
+// The same where code calls back that the function returns to.
+bool add_called(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
+                const WrapperAddresses& at) {
+  constexpr uint8_t kLea = 0x8d, kStore = 0x89, kLoad = 0x8b, kFromRip = 0x05, kFromRbp = 0x85;
+  const uint8_t reg = at.borrowed->calls;
+  builder.add(rtrace_stub_lend, rtrace_stub_resume_called);
+  builder.fill(rtrace_stub_lend_lea, with_register(kLea, kFromRip, reg));
+  builder.fill(rtrace_stub_lend_store, with_register(kStore, kFromRbp, reg));
+  builder.fill(rtrace_stub_lend_low, static_cast<uint32_t>(at.borrowed->ret.value));
+  builder.fill(rtrace_stub_lend_high, static_cast<uint32_t>(at.borrowed->ret.value >> 32));
+  const size_t resume = builder.place_of(rtrace_stub_lend_distance);
+  builder.add(rtrace_stub_jump, rtrace_stub_end);
+  if (!builder.aim(at.stub, at.original)) return false;
+  builder.aim_here(resume);
+  builder.returns_here();
+  builder.add(rtrace_stub_resume_called, rtrace_stub_keep_words);
+  builder.fill(rtrace_stub_resume_called_load, with_register(kLoad, kFromRbp, reg));
+  builder.fill(rtrace_stub_resume_called_place, saved_place(reg));
+  add_return(builder, plan, function, at);
+  return true;
 }
 
 }  // namespace
 
 // R is 8 behind a multiple of 16, and so must S be. Below R lies the word for rbp, then what is kept. The
-// wrapper writes both addresses before it has read rax for the last time. With pops all of that stays, for
-// the registers are saved over what is kept, which moves below.
-bool fits_borrowed(uint64_t adds, bool pops, const agent::FunctionPlan& plan) {
-  if (adds % 16 != 8 || adds > kMostBorrowed || pops != (plan.passed_bytes != 0)) return false;
-  if (pops)
-    return plan.passed_bytes <= kMostBorrowedArguments &&
-           adds >= 2 * kStackWord + sizeof(agent::WrapperFrame) + sizeof(agent::Kept);
+// wrapper writes both addresses before it has read rax for the last time.
+bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan) {
+  if (adds % 16 != 8 || adds > kMostBorrowed || plan.passed.bytes != 0) return false;
   constexpr uint64_t kRax = RTRACE_FRAME_SIZE - RTRACE_FRAME_RAX;
   const uint64_t kept =
       has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame) : sizeof(agent::Kept);
@@ -183,7 +201,7 @@ bool fits_borrowed(uint64_t adds, bool pops, const agent::FunctionPlan& plan) {
 
 std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_t function,
                                         const WrapperAddresses& at) {
-  CHECK(plan.passed_bytes % 16 == 0, "{} bytes of arguments", plan.passed_bytes);
+  CHECK(plan.passed.bytes % 16 == 0, "{} bytes of arguments", plan.passed.bytes);
   Builder builder;
   add_entry(builder, plan, function, at);
   if (has(plan, agent::FunctionPlan::kEntryOnly)) {
@@ -191,23 +209,24 @@ std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_
     builder.frame(StubFrame::Base::rsp, 8);
     builder.add(rtrace_stub_jump, rtrace_stub_end);
     if (!builder.aim(at.stub, at.original)) return std::nullopt;
-    return builder.take();
+    return builder.take(kMaxWrapperStub);
   }
   if (at.borrowed) {
-    CHECK(fits_borrowed(at.borrowed->adds, at.borrowed->pops, plan), "a frame of {} bytes",
+    const bool calls = at.borrowed->calls != 0;
+    CHECK(calls ? plan.passed.bytes != 0 : fits_borrowed(at.borrowed->adds, plan), "a frame of {} bytes",
           at.borrowed->adds);
-    if (!add_borrowed(builder, plan, function, at)) return std::nullopt;
-    return builder.take();
+    if (!(calls ? add_called : add_borrowed)(builder, plan, function, at)) return std::nullopt;
+    return builder.take(calls ? kMaxCalledStub : kMaxWrapperStub);
   }
-  if (has(plan, agent::FunctionPlan::kCapturesAtReturn) && plan.passed_bytes == 0)
+  if (has(plan, agent::FunctionPlan::kCapturesAtReturn) && plan.passed.bytes == 0)
     builder.add(rtrace_stub_keep_frame, rtrace_stub_call);
-  else if (plan.passed_bytes == 0)
+  else if (plan.passed.bytes == 0)
     builder.add(rtrace_stub_keep_words, rtrace_stub_keep_frame);
   builder.add(rtrace_stub_call, rtrace_stub_returned);
   if (!builder.aim(at.stub, at.original)) return std::nullopt;
   builder.returns_here();
   add_return(builder, plan, function, at);
-  return builder.take();
+  return builder.take(kMaxWrapperStub);
 }
 
 }  // namespace rtrace::mech

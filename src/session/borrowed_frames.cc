@@ -178,6 +178,40 @@ std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, const A
   return {};
 }
 
+// Whether an instruction begins there that no call is in front of: a breakpoint may come to stand where one
+// returns to.
+bool is_no_return_site(const elf::ElfFile& file, ElfAddr address) {
+  const ElfRange* range = described_code(file, address);
+  if (range == nullptr) return false;
+  auto code = file.bytes_at(range->begin, range->end - range->begin);
+  auto before = arch::Insn::Kind::call;
+  for (ElfAddr at = range->begin; at < address;) {
+    const auto insn = arch::decode(code, VirtAddr{at.value});
+    if (!insn) return false;
+    before = insn->kind;
+    at = at + insn->length;
+    if (at == address) break;
+    if (at > address) return false;
+    code = code.subspan(insn->length);
+  }
+  return before != arch::Insn::Kind::call && before != arch::Insn::Kind::call_indirect;
+}
+
+std::optional<mech::BorrowedFrame> lend_a_return(const elf::LoadedObject& object,
+                                                 const agent::FunctionPlan& plan) {
+  const auto fits = [&](uint32_t adds) { return mech::fits_borrowed(adds, plan); };
+  const auto found = unwind::find_return_frame(object.file, fits);
+  if (!found) return std::nullopt;
+  return mech::BorrowedFrame{object.at(found->ret), found->adds};
+}
+
+std::optional<mech::BorrowedFrame> lend_a_call(const elf::LoadedObject& object) {
+  for (const unwind::CallingFrame& frame : unwind::find_calling_frames(object.file))
+    if (is_no_return_site(*object.file, frame.ret))
+      return mech::BorrowedFrame{object.at(frame.ret), 0, frame.reg};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string why_returns_itself(std::string_view name) {
@@ -226,11 +260,9 @@ std::optional<mech::BorrowedFrame> find_lender(const plan::Objects& objects,
     if (!may_be_unloaded(object)) lenders.push_back(&object);
   std::ranges::stable_sort(lenders, {},
                            [](const auto* object) { return !object->name().starts_with("libc."); });
-  for (const elf::LoadedObject* lender : lenders) {
-    const auto fits = [&](uint32_t adds, bool pops) { return mech::fits_borrowed(adds, pops, plan); };
-    const auto found = unwind::find_return_frame(lender->file, fits);
-    if (found) return mech::BorrowedFrame{lender->at(found->ret), found->adds, found->pops};
-  }
+  for (const elf::LoadedObject* lender : lenders)
+    if (const auto found = plan.passed.bytes != 0 ? lend_a_call(*lender) : lend_a_return(*lender, plan))
+      return found;
   return std::nullopt;
 }
 

@@ -62,8 +62,9 @@ void Image::borrow(mech::Trampolines::Function& function, const Waiting& for_who
 }
 
 std::optional<mech::BorrowedFrame> Image::lend_frame(const agent::FunctionPlan& plan) {
-  std::optional<mech::BorrowedFrame>& lent = wrapping_.lent[plan.passed_bytes != 0 ? 1 : 0];
-  if (!lent || !mech::fits_borrowed(lent->adds, lent->pops, plan)) lent = find_lender(objects_, plan);
+  const bool calls = plan.passed.bytes != 0;
+  std::optional<mech::BorrowedFrame>& lent = wrapping_.lent[calls ? 1 : 0];
+  if (!lent || (!calls && !mech::fits_borrowed(lent->adds, plan))) lent = find_lender(objects_, plan);
   return lent;
 }
 

@@ -24,6 +24,11 @@ bool is_variadic(const proto::Prototype& prototype) {
   return !prototype.params.empty() && prototype.params.back().type->kind == Type::Kind::format;
 }
 
+// The probe's own decoder knows no arguments where none are shown.
+decode::CallDecoder whole_decoder(const Probe& probe) {
+  return {probe.known, {}};
+}
+
 // As decode knows failures: of a result that sets errno.
 agent::Failure failure_of(const Type& result) {
   if (result.kind != Type::Kind::error) return agent::Failure::none;
@@ -47,16 +52,13 @@ uint16_t bytes_passed(const ArgumentArea& arguments) {
   return static_cast<uint16_t>((arguments.bytes + 15) / 16 * 16);
 }
 
-std::string why_not_borrowing(const plan::ProbePoint& point, const Probe& probe,
-                              const elf::LoadedObject& defined_in) {
+std::string why_not_borrowing(const plan::ProbePoint& point, const elf::LoadedObject& defined_in) {
   const std::string definer = is_stub(point) ? point.prototype_object : defined_in.name();
   if (definer.empty()) return "which function it calls is not known";
   if (definer.starts_with("ld-")) return "it is the dynamic linker's";
   if (std::string why = why_returns_itself(point.name); !why.empty()) return why;
   for (const std::string& alias : point.aliases)
     if (std::string why = why_returns_itself(alias); !why.empty()) return why;
-  if (bytes_passed(arguments_in_memory(point, probe)) > mech::kMostBorrowedArguments)
-    return "an exception may pass it, and too many of its arguments may lie in memory";
   return {};
 }
 
@@ -79,9 +81,11 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
   if (point.no_return) return "it is jumped to, and does not return";
   if (point.clone || probe.known == nullptr)
     return "no prototype is known, and so not how many of its arguments lie in memory";
-  if (needs_borrowed_frame(point, defined_in)) return why_not_borrowing(point, probe, defined_in);
-  if (bytes_passed(arguments_in_memory(point, probe)) > kMostArguments)
-    return "too many of its arguments lie in memory";
+  const ArgumentArea arguments = arguments_in_memory(point, probe);
+  if (bytes_passed(arguments) > kMostArguments) return "too many of its arguments lie in memory";
+  if (is_variadic(*probe.known) && !whole_decoder(probe).format())
+    return "how many arguments it has is told by a format in memory";
+  if (needs_borrowed_frame(point, defined_in)) return why_not_borrowing(point, defined_in);
   return {};
 }
 
@@ -97,9 +101,9 @@ ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& pro
     return is_variadic_by_form(name, point.prototype_object);
   };
   const bool further = by_form(point.name) || std::ranges::any_of(point.aliases, by_form);
-  const decode::CallDecoder decoder(probe.known, {});  // the probe's own knows none where none are shown
+  const decode::CallDecoder decoder = whole_decoder(probe);
   const auto known = decoder.at_entry().stack_bytes;
-  const uint16_t bytes = further ? std::max(known, mech::kMostBorrowedArguments) : known;
+  const uint16_t bytes = further ? std::max(known, kFurtherArguments) : known;
   return {bytes, further || decoder.has_structs_in_memory()};
 }
 
@@ -116,7 +120,9 @@ mech::Trampolines::Function wrapped_function(const plan::ProbePoint& point, cons
   mech::Trampolines::Function function;
   agent::FunctionPlan& plan = function.plan;
   function.entry = point.address;
-  plan.passed_bytes = bytes_passed(arguments_in_memory(point, probe));
+  if (const auto format = whole_decoder(probe).format())
+    plan.passed = {0, static_cast<uint8_t>(1 + format->integer_register), format->unit};
+  plan.passed.bytes = bytes_passed(arguments_in_memory(point, probe));
   plan.failure = failure_of(*probe.known->returns);
   if (plan.failure != agent::Failure::none && errno_offset) plan.errno_offset = *errno_offset;
   plan.entry_words = agent::kEntryWords;

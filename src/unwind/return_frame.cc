@@ -11,11 +11,6 @@ namespace rtrace::unwind {
 namespace {
 
 constexpr std::byte kRet{0xc3};
-// pop %rbx; pop %rbp; pop %r12; pop %r13; pop %r14; pop %r15
-constexpr std::byte kPops[] = {std::byte{0x5b}, std::byte{0x5d}, std::byte{0x41}, std::byte{0x5c},
-                               std::byte{0x41}, std::byte{0x5d}, std::byte{0x41}, std::byte{0x5e},
-                               std::byte{0x41}, std::byte{0x5f}};
-constexpr size_t kPopped[] = {3, 6, 12, 13, 14, 15};  // DWARF's numbers
 constexpr uint64_t kEntry = 64;  // bytes of a function that a jump may be written over, and more
 
 // What the code in front of a `ret` adds to the stack pointer.
@@ -35,29 +30,42 @@ std::optional<uint32_t> added_before(std::span<const std::byte> code) {
 }
 
 constexpr int64_t kWord = sizeof(uint64_t);
+constexpr size_t kPushed[] = {Registers::kPc, Registers::kBp, 15, 14, 13, 12, 3};  // DWARF's numbers
 
-// Where the register is saved, from the CFA; 0: it is not.
-int64_t saved_at(size_t reg, bool pops) {
-  if (reg == Registers::kPc) return -kWord;
-  const auto* popped = pops ? std::ranges::find(kPopped, reg) : std::end(kPopped);
-  return popped == std::end(kPopped) ? 0 : -kWord * (1 + std::end(kPopped) - popped);
-}
-
-bool passes_all(const Row& row, const ReturnFrame& frame) {
+// Of the registers, those in `saved` lie below the CFA in that order, and all others are the caller's.
+bool passes_all(const Row& row, std::span<const size_t> saved) {
   using enum Rule::Kind;
-  const int64_t popped = frame.pops ? kWord * static_cast<int64_t>(std::size(kPopped)) : 0;
-  if (row.signal_frame || row.personality) return false;
-  if (row.cfa.kind != in_register || row.cfa.reg != Registers::kSp ||
-      row.cfa.offset != frame.adds + popped + kWord)
-    return false;
+  if (row.signal_frame || row.personality || row.cfa.kind != in_register) return false;
   for (size_t i = 0; i < Registers::kCount; ++i) {
     const Rule& rule = row.rules[i];
-    const int64_t at = saved_at(i, frame.pops);
-    const bool own =
-        at != 0 ? rule.kind == at_offset && rule.offset == at : rule.kind == unspecified || rule.kind == same;
+    const auto place = std::ranges::find(saved, i);
+    const int64_t at = -kWord * (1 + (place - saved.begin()));
+    const bool own = place != saved.end() ? rule.kind == at_offset && rule.offset == at
+                                          : rule.kind == unspecified || rule.kind == same;
     if (!own) return false;
   }
   return true;
+}
+
+bool is_return_frame(const Row& row, uint32_t adds) {
+  return passes_all(row, std::span(kPushed).first(1)) && row.cfa.reg == Registers::kSp &&
+         row.cfa.offset == adds + kWord;
+}
+
+bool is_calling_frame(const Row& row) {
+  return passes_all(row, kPushed) && row.cfa.reg == Registers::kBp && row.cfa.offset == 2 * kWord;
+}
+
+// What `code` calls through, if that is what it does. 0: it does not.
+uint8_t called_register(std::span<const std::byte> code) {
+  constexpr std::byte kExtended{0x41}, kCall{0xff};
+  constexpr uint8_t kThrough = 0xd0, kRbx = 3, kR12 = 4;
+  const bool extended = !code.empty() && code[0] == kExtended;
+  if (extended) code = code.subspan(1);
+  if (code.size() < 2 || code[0] != kCall) return 0;
+  const auto reg = static_cast<uint8_t>(std::to_integer<uint8_t>(code[1]) - kThrough);
+  if (!extended) return reg == kRbx ? reg : 0;
+  return reg >= kR12 && reg < 8 ? reg + 8 : 0;
 }
 
 bool lies_deep_in(const std::vector<ElfRange>& functions, ElfAddr ret) {
@@ -69,18 +77,15 @@ bool lies_deep_in(const std::vector<ElfRange>& functions, ElfAddr ret) {
 }  // namespace
 
 std::optional<ReturnFrame> find_return_frame(const std::shared_ptr<const elf::ElfFile>& file,
-                                             const std::function<bool(uint32_t adds, bool pops)>& fits) {
+                                             const std::function<bool(uint32_t adds)>& fits) {
   std::vector<ReturnFrame> candidates;
   for (const elf::Segment& segment : file->segments()) {
     if (!segment.executable) continue;
     const auto code = file->bytes_at(segment.memory.begin, segment.memory.size());
     for (auto at = code.begin(); (at = std::find(at, code.end(), kRet)) != code.end(); ++at) {
-      auto place = static_cast<size_t>(at - code.begin());
-      const bool pops = place >= std::size(kPops) &&
-                        std::ranges::equal(code.subspan(place - std::size(kPops), std::size(kPops)), kPops);
-      if (pops) place -= std::size(kPops);
+      const auto place = static_cast<size_t>(at - code.begin());
       const auto adds = added_before(code.first(place));
-      if (adds && fits(*adds, pops)) candidates.push_back({segment.memory.begin + place, *adds, pops});
+      if (adds && fits(*adds)) candidates.push_back({segment.memory.begin + place, *adds});
     }
   }
   std::ranges::stable_sort(candidates, {}, &ReturnFrame::adds);
@@ -88,9 +93,26 @@ std::optional<ReturnFrame> find_return_frame(const std::shared_ptr<const elf::El
   for (const ReturnFrame& candidate : candidates) {
     if (!lies_deep_in(file->frame_ranges(), candidate.ret)) continue;
     const Row* row = table.find(candidate.ret - 1);
-    if (row != nullptr && passes_all(*row, candidate)) return candidate;
+    if (row != nullptr && is_return_frame(*row, candidate.adds)) return candidate;
   }
   return std::nullopt;
+}
+
+std::vector<CallingFrame> find_calling_frames(const std::shared_ptr<const elf::ElfFile>& file) {
+  std::vector<CallingFrame> found;
+  FrameTable table(file);
+  for (const elf::Segment& segment : file->segments()) {
+    if (!segment.executable) continue;
+    const auto code = file->bytes_at(segment.memory.begin, segment.memory.size());
+    for (size_t place = 0; place < code.size(); ++place) {
+      const uint8_t reg = called_register(code.subspan(place));
+      const ElfAddr ret = segment.memory.begin + place;
+      if (reg == 0 || !lies_deep_in(file->frame_ranges(), ret)) continue;
+      const Row* row = table.find(ret - 1);
+      if (row != nullptr && is_calling_frame(*row)) found.push_back({ret, reg});
+    }
+  }
+  return found;
 }
 
 }  // namespace rtrace::unwind

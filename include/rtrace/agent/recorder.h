@@ -71,6 +71,18 @@ struct RecordHead {
 // only where that is not 0.
 enum class Failure : uint8_t { none, minus_one_32, minus_one_64, null };
 
+// How many arguments in memory there may be.
+struct Passed {
+  uint16_t bytes = 0;  // at least; a multiple of 16
+  // A format tells of more: 1 + its place among the six registers for arguments. 0: there is none.
+  uint8_t format = 0;
+  uint8_t unit = 0;  // bytes of each of its characters, 1 or 4
+  // As they travel through a stub.
+  constexpr uint32_t bits() const { return __builtin_bit_cast(uint32_t, *this); }
+  static constexpr Passed from(uint32_t bits) { return __builtin_bit_cast(Passed, bits); }
+  bool operator==(const Passed&) const = default;
+};
+
 struct FunctionPlan {
   enum Flag : uint8_t {
     kCapturesAtEntry = 1,
@@ -88,7 +100,7 @@ struct FunctionPlan {
   // Of EntryRecord: from kLeastEntryWords on, those at the end can be left away.
   uint16_t entry_words = RTRACE_ENTRY_WORDS;
   // From behind the return address: what the stub hands on to the function, and what the record shows.
-  uint16_t passed_bytes = 0;  // a multiple of 16
+  Passed passed;
   uint16_t shown_bytes = 0;
   int64_t errno_offset = kNoErrno;               // from the thread pointer; recorded where `failure` shows
   RecordHead entry_head = {}, return_head = {};  // see finish()

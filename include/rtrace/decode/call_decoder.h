@@ -65,6 +65,12 @@ class CallDecoder {
   bool has_structs_in_memory() const;
   // How many of rdi rsi rdx rcx r8 r9 hold arguments, a format's further ones not counted.
   unsigned integer_registers() const;
+  // Where a format is that types further arguments. nullopt where there is none, or it lies in memory.
+  struct Format {
+    uint8_t integer_register = 0;  // of rdi rsi rdx rcx r8 r9
+    uint8_t unit = 0;              // bytes of each of its characters
+  };
+  std::optional<Format> format() const;
   // True where a part of the result is in rdx.
   bool result_takes_rdx() const;
   // True where the result has the errno lens; without Carried::error_number a failure shows the bare result.

@@ -40,7 +40,7 @@ std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& mem
 class Trampolines {
  public:
   // For one function, prologue's copy and stub together, at most.
-  static constexpr uint64_t kCodeBytes = arch::kMaxPrologue + kMaxFarStub;
+  static constexpr uint64_t kCodeBytes = arch::kMaxPrologue + kMaxCalledStub;
 
   Trampolines(AddressSpace& space, PatchLedger& ledger, OwnerList& owners)
       : space_(space), ledger_(ledger), link_(owners) {}

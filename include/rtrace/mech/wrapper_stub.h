@@ -19,16 +19,18 @@
 // code there says: n + 8 bytes from here lies the caller's frame, and all registers are the caller's. So they
 // are, rbp included. The `add` never runs. No shadow stack would let the function return there.
 //
-// A function with arguments in memory looks for them at S + 8. It returns to `pop %rbx; pop %rbp; pop %r12;
-// pop %r13; pop %r14; pop %r15; ret`, behind an `add $n, %rsp` again, of which the frame's description says
-// that the caller's registers are saved in it:
+// A function with arguments in memory looks for them at S + 8. It returns to a `call *%rbx`, or through r12
+// to r15, of a function whose frame rbp leads to, and which has pushed the other five behind it. Where that
+// call goes is what the wrapper has in the register then:
 //
 //   R        the caller's return address
-//            48 bytes: the registers, as the caller has them
-//            n - 56 bytes: what the wrapper keeps
-//   S + 56   where the wrapper goes on, with the registers from above
-//            48 bytes: the arguments
-//   S        the address of the first `pop`. S = R - n - 56
+//   R - 8    its rbp, to which rbp points; below it r15 r14 r13 r12 rbx, as it has them
+//            what the wrapper keeps
+//   S + 8    the arguments
+//   S        the address of the `call`: the function's return address
+//
+// Unwinders look at the instruction in front of it. There the caller's frame is found by rbp, however far it
+// lies, and all registers in it.
 #pragma once
 
 #include <cstddef>
@@ -56,31 +58,30 @@ struct WrapperStub {
   std::vector<std::byte> code;
   std::vector<StubFrame> frames;
   // Offset behind the call of the function: the return address that it finds, or, with a borrowed frame, the
-  // word above that. 0: the wrapper is not returned to.
+  // word above that or what a register leads to. 0: the wrapper is not returned to.
   uint16_t returns_to = 0;
   bool operator==(const WrapperStub&) const = default;
 };
 
 // No stub is longer; positions in a chunk are multiples of CodeArena::kAlignment.
 inline constexpr size_t kMaxWrapperStub = 480;
-inline constexpr size_t kMaxFarStub = 720;  // of one that has borrowed a frame that pops
+inline constexpr size_t kMaxCalledStub = 576;  // of one that is called by the code that it has borrowed
 
 struct BorrowedFrame {
-  VirtAddr ret;       // what follows on an `add $adds, %rsp`
+  VirtAddr ret;       // what follows on an `add $adds, %rsp`, or a call
   uint32_t adds = 0;  // fits_borrowed()
-  bool pops = false;  // six registers, before it returns
+  uint8_t calls = 0;  // the number of the register that is called through, as in instructions. 0: it returns
   bool operator==(const BorrowedFrame&) const = default;
 };
-inline constexpr uint16_t kMostBorrowedArguments = 48;  // bytes in memory
-// Whether a frame of that size has the right alignment, and room for what such a wrapper keeps.
-bool fits_borrowed(uint64_t adds, bool pops, const agent::FunctionPlan& plan);
+// Whether such a frame has the right alignment, and room for what such a wrapper keeps.
+bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan);
 
 struct WrapperAddresses {
   VirtAddr stub;          // where it will run
   VirtAddr original;      // what it calls: the displaced instructions, within rel32's reach of the stub
   VirtAddr enter, leave;  // of the blob, anywhere
   VirtAddr quick_enter, quick_leave;
-  // For a function with no more than kMostBorrowedArguments.
+  // One that calls for a function with arguments in memory, and for no other.
   std::optional<BorrowedFrame> borrowed = std::nullopt;
 };
 

@@ -36,7 +36,8 @@ struct ArgumentArea {
 FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, ArgumentArea arguments = {});
 
 // Where a function of that object whose code serves `...` takes no more arguments, all told, than lie in
-// registers and in the first kMostBorrowedArguments: the C library's open, fcntl, ioctl.
+// registers and in the first kFurtherArguments: the C library's open, fcntl, ioctl.
+inline constexpr uint16_t kFurtherArguments = 48;  // bytes
 bool is_variadic_by_form(std::string_view name, std::string_view object);
 
 // A frame for that plan, of code that stays mapped as long as the process: the C library's, else the dynamic

@@ -111,7 +111,7 @@ TEST_F(Summaries, KnowFailuresByTheResult) {
   memory.plan(1).failure = Failure::null;
   WrapperStack stack;
   const auto one = [&](uint32_t function, uint64_t result) {
-    enter(memory.control, stack.frame, function, 0);
+    enter(memory.control, stack.frame, function, {});
     stack.frame.returned.result = result;
     leave(memory.control, stack.frame, function);
   };

@@ -16,7 +16,7 @@
 asm(R"(
   .text
 # What a library might lend: rb_words_ret and rb_whole_ret are the return addresses.
-  .globl rb_words_ret, rb_whole_ret, rb_pops_ret
+  .globl rb_words_ret, rb_whole_ret, rb_calls_ret, rb_calls_r13_ret
   .type rb_lent_words, @function
 rb_lent_words:
   .cfi_startproc
@@ -40,42 +40,34 @@ rb_whole_ret:
   ret
   .cfi_endproc
 
-  .type rb_lent_pops, @function
-rb_lent_pops:
+  .macro LENT_CALL name, reg
+  .globl \name
+  .type \name, @function
+\name:
   .cfi_startproc
-  push %r15
-  .cfi_def_cfa_offset 16
-  .cfi_offset r15, -16
-  push %r14
-  .cfi_def_cfa_offset 24
-  .cfi_offset r14, -24
-  push %r13
-  .cfi_def_cfa_offset 32
-  .cfi_offset r13, -32
-  push %r12
-  .cfi_def_cfa_offset 40
-  .cfi_offset r12, -40
   push %rbp
-  .cfi_def_cfa_offset 48
-  .cfi_offset rbp, -48
+  .cfi_def_cfa_offset 16
+  .cfi_offset rbp, -16
+  mov %rsp, %rbp
+  .cfi_def_cfa_register rbp
+  push %r15
+  .cfi_offset r15, -24
+  push %r14
+  .cfi_offset r14, -32
+  push %r13
+  .cfi_offset r13, -40
+  push %r12
+  .cfi_offset r12, -48
   push %rbx
-  .cfi_def_cfa_offset 56
   .cfi_offset rbx, -56
-  sub $0x148, %rsp
-  .cfi_def_cfa_offset 0x180
   nop
-  add $0x148, %rsp
-rb_pops_ret:
-  .cfi_def_cfa_offset 56
-  pop %rbx
-  pop %rbp
-  pop %r12
-  pop %r13
-  pop %r14
-  pop %r15
-  .cfi_def_cfa_offset 8
-  ret
+\name\()_ret:
+  call *%\reg
+  ud2
   .cfi_endproc
+  .endm
+LENT_CALL rb_calls, rbx
+LENT_CALL rb_calls_r13, r13
 
   .macro WRAPPED name
   .globl \name
@@ -229,7 +221,7 @@ rb_found_rbp:
 )");
 
 extern "C" {
-extern const char rb_words_ret[], rb_whole_ret[], rb_pops_ret[];
+extern const char rb_words_ret[], rb_whole_ret[], rb_calls_ret[], rb_calls_r13_ret[];
 long rb_sums();
 long rb_kept(long* sum);
 long rb_through(long (*function)(void*), void* argument);
@@ -243,7 +235,7 @@ uint64_t rb_found_rbp();
 namespace rtrace::mech {
 namespace {
 
-enum class Lent : uint8_t { nothing, words, whole, pops, pops_and_whole };
+enum class Lent : uint8_t { nothing, words, whole, calls, calls_and_whole };
 
 InProcessRecorder::Function behind(auto* function, Lent lent) {
   InProcessRecorder::Function wrapped{reinterpret_cast<const void*>(function)};
@@ -252,16 +244,19 @@ InProcessRecorder::Function behind(auto* function, Lent lent) {
     wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_whole_ret)}, 0x128};
     wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
   }
-  if (lent == Lent::pops || lent == Lent::pops_and_whole) {
-    wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_pops_ret)}, 0x148, true};
-    wrapped.plan.passed_bytes = kMostBorrowedArguments;
-    if (lent == Lent::pops_and_whole) wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
+  if (lent == Lent::calls || lent == Lent::calls_and_whole) {
+    constexpr uint8_t kRbx = 3, kR13 = 13;
+    const bool whole = lent == Lent::calls_and_whole;
+    const char* ret = whole ? rb_calls_r13_ret : rb_calls_ret;
+    wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(ret)}, 0, whole ? kR13 : kRbx};
+    wrapped.plan.passed.bytes = 48;
+    if (whole) wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
   }
   return wrapped;
 }
 
 const char* name_of(Lent lent) {
-  const char* const names[] = {"nothing", "words", "whole", "pops", "pops_and_whole"};
+  const char* const names[] = {"nothing", "words", "whole", "calls", "calls_and_whole"};
   return names[static_cast<size_t>(lent)];
 }
 
@@ -402,7 +397,8 @@ TEST_P(BorrowedFrames, AreOneMoreFrameOfABacktrace) {
   recorder.unpatch();
   auto* end = wrapped.frames + wrapped.count;
   auto* lender = std::find_if(wrapped.frames, end, [](const void* frame) {
-    return frame == rb_words_ret || frame == rb_whole_ret || frame == rb_pops_ret;
+    return frame == rb_words_ret || frame == rb_whole_ret || frame == rb_calls_ret ||
+           frame == rb_calls_r13_ret;
   });
   ASSERT_NE(lender, end);
   std::copy(lender + 1, end, lender);
@@ -436,16 +432,16 @@ std::string name_of_case(const testing::TestParamInfo<BorrowedFrames::ParamType>
 INSTANTIATE_TEST_SUITE_P(
     Modes, BorrowedFrames,
     testing::Values(std::pair(agent::Mode::off, Lent::words), std::pair(agent::Mode::record, Lent::words),
-                    std::pair(agent::Mode::record, Lent::whole), std::pair(agent::Mode::off, Lent::pops),
-                    std::pair(agent::Mode::record, Lent::pops),
-                    std::pair(agent::Mode::record, Lent::pops_and_whole),
-                    std::pair(agent::Mode::count, Lent::pops), std::pair(agent::Mode::count, Lent::words)),
+                    std::pair(agent::Mode::record, Lent::whole), std::pair(agent::Mode::off, Lent::calls),
+                    std::pair(agent::Mode::record, Lent::calls),
+                    std::pair(agent::Mode::record, Lent::calls_and_whole),
+                    std::pair(agent::Mode::count, Lent::calls), std::pair(agent::Mode::count, Lent::words)),
     name_of_case);
 
 // Callers that know a function rely on the registers that it does not touch.
 TEST(Wrapper, LeavesAllRegistersAsTheFunctionDoes) {
   for (const auto mode : {agent::Mode::off, agent::Mode::record, agent::Mode::count}) {
-    for (const Lent lent : {Lent::nothing, Lent::words, Lent::whole, Lent::pops, Lent::pops_and_whole}) {
+    for (const Lent lent : {Lent::nothing, Lent::words, Lent::whole, Lent::calls, Lent::calls_and_whole}) {
       InProcessRecorder recorder({mode, agent::OnFull::drop, uint64_t{1} << 16}, {behind(rb_sets_all, lent)});
       recorder.patch();
       uint64_t left[9] = {};
@@ -458,7 +454,7 @@ TEST(Wrapper, LeavesAllRegistersAsTheFunctionDoes) {
 
 TEST(Wrapper, HandsArgumentsInMemoryOnThroughABorrowedFrame) {
   for (const auto mode : {agent::Mode::off, agent::Mode::record, agent::Mode::count}) {
-    for (const Lent lent : {Lent::pops, Lent::pops_and_whole}) {
+    for (const Lent lent : {Lent::calls, Lent::calls_and_whole}) {
       InProcessRecorder recorder({mode, agent::OnFull::drop, uint64_t{1} << 16}, {behind(rb_sums, lent)});
       recorder.patch();
       long sum = 0;
@@ -470,14 +466,16 @@ TEST(Wrapper, HandsArgumentsInMemoryOnThroughABorrowedFrame) {
   }
 }
 
+// With arguments in memory rbp leads to the frame instead, as in any function that makes one.
 TEST(Wrapper, BehindABorrowedFrameShowsTheCallersRbpAndAnAlignedStack) {
-  for (const Lent lent : {Lent::words, Lent::whole, Lent::pops, Lent::pops_and_whole}) {
+  for (const Lent lent : {Lent::words, Lent::whole, Lent::calls, Lent::calls_and_whole}) {
     InProcessRecorder recorder({agent::Mode::count, agent::OnFull::drop, uint64_t{1} << 16},
                                {behind(rb_tells_rbp, lent), behind(rb_tells_rsp, lent)});
     recorder.patch();
     const uint64_t rbp = rb_found_rbp(), rsp = rb_tells_rsp();
     recorder.unpatch();
-    EXPECT_EQ(rbp, 0x1234u) << name_of(lent);
+    const bool by_rbp = lent == Lent::calls || lent == Lent::calls_and_whole;
+    EXPECT_TRUE(by_rbp ? rbp != 0 : rbp == 0x1234) << name_of(lent);
     EXPECT_EQ(rsp % 16, 8u) << name_of(lent);
   }
 }

@@ -206,7 +206,7 @@ std::vector<InProcessRecorder::Function> traced(uint8_t flags = 0, uint16_t pass
   InProcessRecorder::Function function{reinterpret_cast<const void*>(rt_traced)};
   function.plan.flags = flags;
   if (flags == agent::FunctionPlan::kCallerWords) function.plan.entry_words = agent::kAllEntryWords;
-  function.plan.passed_bytes = passed_bytes;
+  function.plan.passed.bytes = passed_bytes;
   return {function};
 }
 

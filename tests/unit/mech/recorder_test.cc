@@ -155,7 +155,7 @@ TEST(Recorder, LeavesRegistersAsTheyWere) {
 TEST(Recorder, HandsOnArgumentsInMemoryAndShowsThem) {
   for (const auto mode : {agent::Mode::off, agent::Mode::record, agent::Mode::count}) {
     InProcessRecorder::Function function{entry_of(rt_stack_arguments)};
-    function.plan.passed_bytes = 64;
+    function.plan.passed.bytes = 64;
     function.plan.shown_bytes = 24;
     InProcessRecorder recorder(Setting{mode}, {function});
     // No tracer is here to be asked of them: the arguments may lie on two pages.

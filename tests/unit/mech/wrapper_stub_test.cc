@@ -181,7 +181,7 @@ TEST(WrapperStub, IsNotForQuickRecordsWhereMoreIsWanted) {
     EXPECT_THAT(made_of(plan), Not(HasSubstr(quick))) << flag;
   }
   plan = plain_plan();
-  plan.passed_bytes = 16;
+  plan.passed.bytes = 16;
   EXPECT_THAT(made_of(plan), Not(HasSubstr(quick)));
   plan = plain_plan();
   plan.shown_bytes = 16;
@@ -228,26 +228,49 @@ TEST(WrapperStub, SaysWhereItGoesOnBehindABorrowedFrame) {
   EXPECT_EQ(at(stub, launch - 1u), "ret");
 }
 
+constexpr BorrowedFrame kCalls{{0x7f0000300030}, 0, 13};
+
+TEST(WrapperStub, WithArgumentsInMemoryIsCalledBack) {
+  agent::FunctionPlan plan = plain_plan();
+  plan.passed = {256, 2, 1};
+  const WrapperStub stub = borrowing(plan, kCalls);
+  const std::string text = listing(stub);
+  EXPECT_THAT(text, HasSubstr("mov edx, 0x1020100\n"));
+  const auto resume = fmt::format("{:#x}", (kAt.stub + stub.returns_to).value);
+  EXPECT_EQ(text.substr(text.find("lea r13, "),
+                        text.find("lea rsp, [rbp - 0x110]\nmov qword ptr") - text.find("lea r13, ")),
+            fmt::format(R"(lea r13, [rip + 0x19]
+mov qword ptr [rbp - 0x30], r13
+push 0x300030
+mov dword ptr [rsp + 4], 0x7f00
+jmp 0x7f0000020000
+mov r13, qword ptr [rbp - 0x18]
+push qword ptr [rbp - 0x130]
+pop qword ptr [rbp - 0x20]
+push qword ptr [rbp - 0x128]
+pop qword ptr [rbp - 0x18]
+push qword ptr [rbp - 0x120]
+pop qword ptr [rbp - 0x10]
+push qword ptr [rbp - 0x118]
+pop qword ptr [rbp - 8]
+)"));
+  EXPECT_EQ(at(stub, stub.returns_to), "mov r13, qword ptr [rbp - 0x18]") << resume;
+}
+
 TEST(WrapperStub, BorrowsWhatItFitsInto) {
   agent::FunctionPlan plan = plain_plan();
-  std::vector<uint64_t> words, whole, with_arguments;
+  std::vector<uint64_t> words, whole;
   for (uint64_t adds = 0; adds < 0x150; ++adds)
-    if (fits_borrowed(adds, false, plan)) words.push_back(adds);
+    if (fits_borrowed(adds, plan)) words.push_back(adds);
   plan.flags = agent::FunctionPlan::kCapturesAtReturn;
   for (uint64_t adds = 0; adds < 0x150; ++adds)
-    if (fits_borrowed(adds, false, plan)) whole.push_back(adds);
+    if (fits_borrowed(adds, plan)) whole.push_back(adds);
   // 0x88 would take the place that rax is kept at until last.
   EXPECT_THAT(words, ElementsAre(0x38, 0x48, 0x58, 0x68, 0x78, 0x98, 0xa8, 0xb8, 0xc8, 0xd8, 0xe8, 0xf8,
                                  0x108, 0x118, 0x128, 0x138, 0x148));
   EXPECT_THAT(whole, ElementsAre(0x128, 0x138, 0x148));
-  EXPECT_FALSE(fits_borrowed(0x148, true, plan));
-  plan.passed_bytes = kMostBorrowedArguments;
-  for (uint64_t adds = 0; adds < 0x170; ++adds)
-    if (fits_borrowed(adds, true, plan)) with_arguments.push_back(adds);
-  EXPECT_THAT(with_arguments, ElementsAre(0x148, 0x158, 0x168));
-  EXPECT_FALSE(fits_borrowed(0x148, false, plan));
-  plan.passed_bytes = kMostBorrowedArguments + 16;
-  EXPECT_FALSE(fits_borrowed(0x148, true, plan));
+  plan.passed.bytes = 48;
+  EXPECT_FALSE(fits_borrowed(0x148, plan));
 }
 
 TEST(WrapperStub, HasNoSideThatIsOutOfReach) {
@@ -273,7 +296,7 @@ TEST(WrapperStub, SavesWhatAPlanAsksFor) {
   EXPECT_THAT(made_of(plan), Not(HasSubstr("movsq")));
   plan.flags = agent::FunctionPlan::kVectors;
   EXPECT_THAT(made_of(plan), HasSubstr("movups xmmword ptr [rsp + 0x70], xmm7"));
-  plan.passed_bytes = 256;
+  plan.passed.bytes = 256;
   EXPECT_THAT(made_of(plan), HasSubstr("mov edx, 0x100"));
   EXPECT_THAT(made_of(plan), HasSubstr("rep movsq"));
 }
@@ -288,7 +311,7 @@ TEST(WrapperStub, KeepsOnlyFourWordsWhileTheFunctionRuns) {
 TEST(WrapperStub, OfAFunctionWhoseReturnIsNotWantedJumps) {
   agent::FunctionPlan plan = plain_plan();
   plan.flags = agent::FunctionPlan::kEntryOnly;
-  plan.passed_bytes = 64;
+  plan.passed.bytes = 64;
   const auto stub = *wrapper_stub(plan, 7, kAt);
   EXPECT_EQ(stub.returns_to, 0u);
   EXPECT_THAT(listing(stub), HasSubstr("leave\njmp 0x7f0000020000\n"));
@@ -300,12 +323,12 @@ TEST(WrapperStub, HasABoundedLength) {
   agent::FunctionPlan plan = plain_plan();
   plan.entry_words = agent::kEntryWords;
   plan.flags = agent::FunctionPlan::kVectors | agent::FunctionPlan::kCapturesAtReturn;
-  plan.passed_bytes = 256;
+  plan.passed.bytes = 256;
   EXPECT_LE(wrapper_stub(plan, 7, kAt)->code.size(), kMaxWrapperStub);
-  plan.passed_bytes = 0;
+  plan.passed.bytes = 0;
   EXPECT_LE(borrowing(plan, kWhole).code.size(), kMaxWrapperStub);
-  plan.passed_bytes = kMostBorrowedArguments;
-  EXPECT_LE(borrowing(plan, {{0x7f0000300030}, 0x148, true}).code.size(), kMaxFarStub);
+  plan.passed.bytes = 48;
+  EXPECT_LE(borrowing(plan, kCalls).code.size(), kMaxCalledStub);
 }
 
 }  // namespace

@@ -76,15 +76,19 @@ FIELD quick_enter_address, 8
   mov FRAME(RTRACE_FRAME_R10), %r10
   mov FRAME(RTRACE_FRAME_R11), %r11
 
-// Arguments in memory lie where the function expects them, right above its return address.
-PART pass
-  lea -RTRACE_FRAME_SIZE(%rbp), %rsp
+// Arguments in memory, of which rax tells the bytes, lie where the function expects them, right above its
+// return address.
+  .macro PASS_BELOW place
+  lea \place(%rbp), %rsp
   sub %rax, %rsp
   mov %eax, %ecx
   shr $3, %ecx
   mov %rsp, %rdi
   lea 16(%rbp), %rsi
   rep movsq
+  .endm
+PART pass
+  PASS_BELOW -RTRACE_FRAME_SIZE
 
 PART restore
   mov FRAME(RTRACE_FRAME_ARGUMENTS), %rdi
@@ -115,17 +119,11 @@ FIELD resume_store, 4
   .long 0
 FIELD resume_above, 4
 
-// With arguments in memory, of which rax tells the bytes: they lie lowest. What is kept moves below the frame,
-// for the caller's registers lie where unwinders look for them, as if they had been pushed behind rbp.
+// Arguments in memory again. What is kept moves below the frame, for the caller's registers lie where
+// unwinders look for them, as if they had been pushed behind rbp.
 #define KEPT_LOW (-RTRACE_FRAME_SIZE - 32)
 PART spread
-  lea KEPT_LOW(%rbp), %rsp
-  sub %rax, %rsp
-  mov %eax, %ecx
-  shr $3, %ecx
-  mov %rsp, %rdi
-  lea 16(%rbp), %rsi
-  rep movsq
+  PASS_BELOW KEPT_LOW
   mov FRAME(RTRACE_FRAME_KEPT), %rax
   mov %rax, KEPT_LOW(%rbp)
   mov FRAME(RTRACE_FRAME_KEPT + 8), %rax

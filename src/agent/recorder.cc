@@ -233,7 +233,7 @@ __attribute__((noinline)) uint64_t count_one_entry(const Control& found, Wrapper
   alignas(Control) Room room;
   const bool whole = copy_whole(found, room);
   const Control& control = *reinterpret_cast<const Control*>(room);
-  const uint64_t bytes = passed.bytes != 0 ? passed_bytes(whole ? control : found, frame, passed) : 0;
+  const uint64_t bytes = passed.any() ? passed_bytes(whole ? control : found, frame, passed) : 0;
   Slot* const slot = whole ? own_slot(control) : nullptr;
   if (slot != nullptr)
     count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
@@ -259,7 +259,7 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, P
   frame.kept.first = 0;
   const Mode mode = mode_now(control);
   if (mode == Mode::count) return count_one_entry(control, frame, function, passed);
-  const uint64_t bytes = passed.bytes != 0 ? passed_bytes(control, frame, passed) : 0;
+  const uint64_t bytes = passed.any() ? passed_bytes(control, frame, passed) : 0;
   Slot* const slot = mode == Mode::off ? nullptr : own_slot(control);
   if (slot == nullptr) return bytes;
   prepare_entry(frame, plan_of(control, function));

@@ -8,7 +8,7 @@
 namespace rtrace::agent {
 
 // `frame` lies right below the wrapper's saved rbp; the stub has stored the registers in it. Answers how many
-// of the `passed` bytes behind the return address there are: the stub hands them on, whatever the mode.
+// bytes behind the return address the stub hands on, whatever the mode: passed_bytes().
 uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, Passed passed);
 // `frame` as before, its `kept` untouched; result in `returned.result`, rdx in `r11`.
 void leave(const Control& control, WrapperFrame& frame, uint32_t function);

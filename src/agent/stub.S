@@ -76,11 +76,12 @@ FIELD quick_enter_address, 8
   mov FRAME(RTRACE_FRAME_R10), %r10
   mov FRAME(RTRACE_FRAME_R11), %r11
 
-// Arguments in memory, of which rax tells the bytes, lie where the function expects them, right above its
+// Arguments in memory, of which rax tells the bytes, whole words, lie where the function expects them, right above its
 // return address.
   .macro PASS_BELOW place
   lea \place(%rbp), %rsp
   sub %rax, %rsp
+  and $-16, %rsp
   mov %eax, %ecx
   shr $3, %ecx
   mov %rsp, %rdi

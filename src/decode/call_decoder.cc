@@ -43,9 +43,7 @@ struct CallDecoder::Impl {
     at_return = plan_at_return(*layout, limits);
   }
 
-  bool all_at_entry() const {
-    return !layout || layout->all_at_entry();
-  }
+  bool all_at_entry() const { return !layout || layout->all_at_entry(); }
 
   static Argument argument(const Layout::Parameter& parameter, Value value) {
     return {parameter.name, parameter.spelling, std::move(value)};
@@ -187,11 +185,25 @@ unsigned CallDecoder::integer_registers() const {
   constexpr auto kAll = static_cast<unsigned>(arch::kIntegerArguments);
   return impl_->layout ? std::min(impl_->layout->behind.integer_registers(), kAll) : kAll;
 }
+uint32_t CallDecoder::bytes_in_memory() const {
+  return impl_->layout ? impl_->layout->behind.stack_bytes() : 0;
+}
+uint64_t CallDecoder::alignment_in_memory() const {
+  uint64_t strictest = 1;
+  if (!impl_->layout) return strictest;
+  for (const Layout::Parameter& parameter : impl_->layout->parameters)
+    if (parameter.location.where == Location::Where::stack)
+      strictest = std::max(strictest, parameter.type->align);
+  return strictest;
+}
 std::optional<CallDecoder::Format> CallDecoder::format() const {
   if (!impl_->layout || !impl_->layout->has_format) return std::nullopt;
   const Layout::Parameter& format = impl_->layout->parameters.back();
   if (!format.location.in_one_integer_register()) return std::nullopt;
-  return Format{format.location.pieces[0].index, static_cast<uint8_t>(format.type->inner->size)};
+  const ArgumentAllocator& behind = impl_->layout->behind;
+  return Format{static_cast<uint8_t>(format.location.pieces[0].index + 1),
+                static_cast<uint8_t>(behind.vector_registers()),
+                static_cast<uint8_t>(format.type->inner->size), impl_->layout->scans};
 }
 bool CallDecoder::result_takes_rdx() const {
   return impl_->layout && impl_->layout->result_location.uses_integer(1);

@@ -80,7 +80,6 @@ class Planner {
   const CapturePlan& plan() const { return plan_; }
 
  private:
-
   struct There {
     bool zero_ends = false;  // things one behind the other
     proto::Lens lens = proto::Lens::none;

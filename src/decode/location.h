@@ -57,6 +57,7 @@ class ArgumentAllocator {
   void take_hidden_pointer() { ++integers_; }
   uint32_t stack_bytes() const { return stack_; }
   unsigned integer_registers() const { return integers_; }
+  unsigned vector_registers() const { return vectors_; }
 
  private:
   Location on_stack(uint64_t size, uint64_t align);

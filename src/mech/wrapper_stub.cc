@@ -66,7 +66,7 @@ bool has(const agent::FunctionPlan& plan, agent::FunctionPlan::Flag flag) {
 // Whether agent/quick.S may be what records the entry. It leaves no arguments in the frame for captures at
 // return.
 bool enters_quickly(const agent::FunctionPlan& plan) {
-  return plan.plain_entry() && plan.passed.bytes == 0 && !has(plan, agent::FunctionPlan::kCapturesAtReturn) &&
+  return plan.plain_entry() && !plan.passed.any() && !has(plan, agent::FunctionPlan::kCapturesAtReturn) &&
          !has(plan, agent::FunctionPlan::kEntryOnly);
 }
 
@@ -192,7 +192,7 @@ bool add_called(Builder& builder, const agent::FunctionPlan& plan, uint32_t func
 // R is 8 behind a multiple of 16, and so must S be. Below R lies the word for rbp, then what is kept. The
 // wrapper writes both addresses before it has read rax for the last time.
 bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan) {
-  if (adds % 16 != 8 || adds > kMostBorrowed || plan.passed.bytes != 0) return false;
+  if (adds % 16 != 8 || adds > kMostBorrowed || plan.passed.any()) return false;
   constexpr uint64_t kRax = RTRACE_FRAME_SIZE - RTRACE_FRAME_RAX;
   const uint64_t kept =
       has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame) : sizeof(agent::Kept);
@@ -201,7 +201,6 @@ bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan) {
 
 std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_t function,
                                         const WrapperAddresses& at) {
-  CHECK(plan.passed.bytes % 16 == 0, "{} bytes of arguments", plan.passed.bytes);
   Builder builder;
   add_entry(builder, plan, function, at);
   if (has(plan, agent::FunctionPlan::kEntryOnly)) {
@@ -213,14 +212,14 @@ std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_
   }
   if (at.borrowed) {
     const bool calls = at.borrowed->calls != 0;
-    CHECK(calls ? plan.passed.bytes != 0 : fits_borrowed(at.borrowed->adds, plan), "a frame of {} bytes",
+    CHECK(calls ? plan.passed.any() : fits_borrowed(at.borrowed->adds, plan), "a frame of {} bytes",
           at.borrowed->adds);
     if (!(calls ? add_called : add_borrowed)(builder, plan, function, at)) return std::nullopt;
     return builder.take(calls ? kMaxCalledStub : kMaxWrapperStub);
   }
-  if (has(plan, agent::FunctionPlan::kCapturesAtReturn) && plan.passed.bytes == 0)
+  if (has(plan, agent::FunctionPlan::kCapturesAtReturn) && !plan.passed.any())
     builder.add(rtrace_stub_keep_frame, rtrace_stub_call);
-  else if (plan.passed.bytes == 0)
+  else if (!plan.passed.any())
     builder.add(rtrace_stub_keep_words, rtrace_stub_keep_frame);
   builder.add(rtrace_stub_call, rtrace_stub_returned);
   if (!builder.aim(at.stub, at.original)) return std::nullopt;

@@ -261,7 +261,7 @@ std::optional<mech::BorrowedFrame> find_lender(const plan::Objects& objects,
   std::ranges::stable_sort(lenders, {},
                            [](const auto* object) { return !object->name().starts_with("libc."); });
   for (const elf::LoadedObject* lender : lenders)
-    if (const auto found = plan.passed.bytes != 0 ? lend_a_call(*lender) : lend_a_return(*lender, plan))
+    if (const auto found = plan.passed.any() ? lend_a_call(*lender) : lend_a_return(*lender, plan))
       return found;
   return std::nullopt;
 }

@@ -62,7 +62,7 @@ void Image::borrow(mech::Trampolines::Function& function, const Waiting& for_who
 }
 
 std::optional<mech::BorrowedFrame> Image::lend_frame(const agent::FunctionPlan& plan) {
-  const bool calls = plan.passed.bytes != 0;
+  const bool calls = plan.passed.any();
   std::optional<mech::BorrowedFrame>& lent = wrapping_.lent[calls ? 1 : 0];
   if (!lent || (!calls && !mech::fits_borrowed(lent->adds, plan))) lent = find_lender(objects_, plan);
   return lent;

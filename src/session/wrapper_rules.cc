@@ -15,6 +15,7 @@ using proto::Type;
 
 // As many bytes as an argument list may have in memory, where nobody knows better.
 constexpr uint16_t kMostArguments = 256;
+constexpr uint64_t kStackAlignment = 16;
 
 bool is_leaf(const std::string& name) {
   return is_leaf_name(name) || std::ranges::any_of(implemented_by(name), is_leaf_name);
@@ -47,9 +48,17 @@ bool is_stub(const plan::ProbePoint& point) {
   return point.kind == plan::ProbeKind::plt && !point.only_from_caller;
 }
 
-// What the wrapper hands on.
-uint16_t bytes_passed(const ArgumentArea& arguments) {
-  return static_cast<uint16_t>((arguments.bytes + 15) / 16 * 16);
+// What the wrapper hands on. Where code serves `...` that has no format all further arguments are in
+// registers.
+agent::Passed passed_by(const decode::CallDecoder& decoder) {
+  agent::Passed passed{.bytes = static_cast<uint16_t>(decoder.bytes_in_memory())};
+  const auto format = decoder.format();
+  if (!format) return passed;
+  passed.unit = format->unit & 7;
+  passed.scans = format->scans ? 1 : 0;
+  passed.integers = format->integer_registers & 15;
+  passed.vectors = format->vector_registers;
+  return passed;
 }
 
 std::string why_not_borrowing(const plan::ProbePoint& point, const elf::LoadedObject& defined_in) {
@@ -81,9 +90,11 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
   if (point.no_return) return "it is jumped to, and does not return";
   if (point.clone || probe.known == nullptr)
     return "no prototype is known, and so not how many of its arguments lie in memory";
-  const ArgumentArea arguments = arguments_in_memory(point, probe);
-  if (bytes_passed(arguments) > kMostArguments) return "too many of its arguments lie in memory";
-  if (is_variadic(*probe.known) && !whole_decoder(probe).format())
+  const decode::CallDecoder decoder = whole_decoder(probe);
+  if (decoder.bytes_in_memory() > kMostArguments) return "too many of its arguments lie in memory";
+  if (decoder.alignment_in_memory() > kStackAlignment)
+    return "an argument in memory is aligned more strictly than the stack";
+  if (is_variadic(*probe.known) && !decoder.format())
     return "how many arguments it has is told by a format in memory";
   if (needs_borrowed_frame(point, defined_in)) return why_not_borrowing(point, defined_in);
   return {};
@@ -102,7 +113,7 @@ ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& pro
   };
   const bool further = by_form(point.name) || std::ranges::any_of(point.aliases, by_form);
   const decode::CallDecoder decoder = whole_decoder(probe);
-  const auto known = decoder.at_entry().stack_bytes;
+  const auto known = static_cast<uint16_t>(decoder.bytes_in_memory());
   const uint16_t bytes = further ? std::max(known, kFurtherArguments) : known;
   return {bytes, further || decoder.has_structs_in_memory()};
 }
@@ -120,9 +131,7 @@ mech::Trampolines::Function wrapped_function(const plan::ProbePoint& point, cons
   mech::Trampolines::Function function;
   agent::FunctionPlan& plan = function.plan;
   function.entry = point.address;
-  if (const auto format = whole_decoder(probe).format())
-    plan.passed = {0, static_cast<uint8_t>(1 + format->integer_register), format->unit};
-  plan.passed.bytes = bytes_passed(arguments_in_memory(point, probe));
+  plan.passed = passed_by(whole_decoder(probe));
   plan.failure = failure_of(*probe.known->returns);
   if (plan.failure != agent::Failure::none && errno_offset) plan.errno_offset = *errno_offset;
   plan.entry_words = agent::kEntryWords;

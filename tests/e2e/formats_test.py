@@ -30,7 +30,7 @@ class Formats(unittest.TestCase):
         return calls
 
     def test_every_argument_is_passed_on(self):
-        self.assertEqual(self.counted("passing", 2000)["snprintf"], 10000)
+        self.assertEqual(self.counted("passing", 2000)["snprintf"], 12000)
 
     def test_exceptions_jumps_and_the_end_of_threads_pass(self):
         self.assertEqual(self.counted("leaving", 500)["fprintf"], 2000)

@@ -3,6 +3,7 @@
 Nothing here sleeps for a guessed time: every wait asks for a condition and gives up, loudly, after PATIENCE.
 """
 import contextlib
+import functools
 import os
 import re
 import select
@@ -314,6 +315,13 @@ def tracer(pid):
         return int(re.search(r"^TracerPid:\s+(\d+)", file.read(), re.M).group(1))
 
 
+@functools.lru_cache(maxsize=64)
+def bytes_of_file(path, offset, size, _changed):
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(size)
+
+
 def altered_code(pid):
     """Where the private executable file mappings of a process differ from their files: (path, offset)."""
     found = []
@@ -324,9 +332,8 @@ def altered_code(pid):
                 continue
             begin, end = (int(word, 16) for word in fields[0].split("-"))
             path = fields[5].rstrip("\n")
-            with open(path, "rb") as file:
-                file.seek(int(fields[2], 16))
-                there = file.read(end - begin)
+            status = os.stat(path)
+            there = bytes_of_file(path, int(fields[2], 16), end - begin, (status.st_ino, status.st_mtime_ns))
             memory.seek(begin)
             here = memory.read(end - begin)[:len(there)]
             if here != there:

@@ -65,10 +65,16 @@ class CallDecoder {
   bool has_structs_in_memory() const;
   // How many of rdi rsi rdx rcx r8 r9 hold arguments, a format's further ones not counted.
   unsigned integer_registers() const;
-  // Where a format is that types further arguments. nullopt where there is none, or it lies in memory.
+  // The arguments that have names.
+  uint32_t bytes_in_memory() const;
+  uint64_t alignment_in_memory() const;  // the strictest of those there; 1 where there are none
+  // Of a format that types further arguments, if it is in a register: the registers that are taken up to it.
+  // nullopt where there is none, or it lies in memory.
   struct Format {
-    uint8_t integer_register = 0;  // of rdi rsi rdx rcx r8 r9
-    uint8_t unit = 0;              // bytes of each of its characters
+    uint8_t integer_registers = 0;  // of rdi rsi rdx rcx r8 r9; it is in the last of them
+    uint8_t vector_registers = 0;
+    uint8_t unit = 0;    // bytes of each of its characters
+    bool scans = false;  // what is stored through further arguments
   };
   std::optional<Format> format() const;
   // True where a part of the result is in rdx.

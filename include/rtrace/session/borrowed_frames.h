@@ -36,7 +36,8 @@ struct ArgumentArea {
 FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, ArgumentArea arguments = {});
 
 // Where a function of that object whose code serves `...` takes no more arguments, all told, than lie in
-// registers and in the first kFurtherArguments: the C library's open, fcntl, ioctl.
+// registers: the C library's open, fcntl, ioctl. Its code takes addresses in the first kFurtherArguments all
+// the same.
 inline constexpr uint16_t kFurtherArguments = 48;  // bytes
 bool is_variadic_by_form(std::string_view name, std::string_view object);
 

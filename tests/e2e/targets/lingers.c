@@ -1,6 +1,6 @@
 /* lingers FILE: calls, and threads that are in read(2) until the end. Word 1 of FILE is how many are wanted,
- * word 2 how many have been made, word 3 how often the first thread has called, word 4 how many threads are to
- * end before. */
+ * word 2 how many have been made, word 3 how often the first thread has called, word 4 how many threads are
+ * to end before. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -422,6 +422,24 @@ TEST(CallDecoder, FloatsWithoutVectorRegistersAreUnreadable) {
 }
 
 // psABI 3.2.3: class X87 goes to memory, aligned to 16 bytes.
+TEST(CallDecoder, KnowsWhatLiesInMemoryAndWhereAFormatIs) {
+  const CallDecoder plain(prototype_of("int f(int, double, int, int, int, int, int, short, longdouble)"), {});
+  EXPECT_EQ(plain.bytes_in_memory(), 32u);
+  EXPECT_EQ(plain.alignment_in_memory(), 16u);
+  EXPECT_FALSE(plain.format().has_value());
+  proto::Prototype strict = *prototype_of("int f(int)");
+  strict.params[0].type = proto::make_structure({}, 64, 64);
+  EXPECT_EQ(CallDecoder(std::make_shared<proto::Prototype>(strict), {}).alignment_in_memory(), 64u);
+  const auto format = CallDecoder(prototype_of("int f(double, int, format)"), {}).format();
+  ASSERT_TRUE(format.has_value());
+  EXPECT_EQ(format->integer_registers, 2);
+  EXPECT_EQ(format->vector_registers, 1);
+  EXPECT_EQ(format->unit, 1);
+  EXPECT_FALSE(format->scans);
+  EXPECT_TRUE(CallDecoder(prototype_of("int f(string, scanf)"), {}).format()->scans);
+  EXPECT_FALSE(CallDecoder(prototype_of("int f(int, int, int, int, int, int, format)"), {}).format());
+}
+
 TEST(CallDecoder, LongDoubleArgumentsLieOnTheStack) {
   BufferMemory memory = tracee();
   memory.add_value({kStack}, std::array<uint64_t, 6>{0x401000, 0, 0, 0, 0, 0});

@@ -232,10 +232,10 @@ constexpr BorrowedFrame kCalls{{0x7f0000300030}, 0, 13};
 
 TEST(WrapperStub, WithArgumentsInMemoryIsCalledBack) {
   agent::FunctionPlan plan = plain_plan();
-  plan.passed = {256, 2, 1};
+  plan.passed = {.bytes = 16, .unit = 1, .integers = 2, .vectors = 3};
   const WrapperStub stub = borrowing(plan, kCalls);
   const std::string text = listing(stub);
-  EXPECT_THAT(text, HasSubstr("mov edx, 0x1020100\n"));
+  EXPECT_THAT(text, HasSubstr("mov edx, 0x3210010\n"));
   const auto resume = fmt::format("{:#x}", (kAt.stub + stub.returns_to).value);
   EXPECT_EQ(text.substr(text.find("lea r13, "),
                         text.find("lea rsp, [rbp - 0x110]\nmov qword ptr") - text.find("lea r13, ")),

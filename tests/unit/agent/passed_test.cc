@@ -19,7 +19,7 @@ class PassedBytes : public testing::Test {
     uint64_t more[8192] = {};
   };
   struct WholeStack {
-    std::byte below[1 << 18];
+    std::byte below[1 << 20];
     Stack stack;
   };
   // Of a function whose third argument it is, behind a double and `named` bytes in memory.

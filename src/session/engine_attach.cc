@@ -280,6 +280,7 @@ void Engine::arm_attached(const Process& attached) {
       need_stopped.let_go();
     };
     image->sync(Image::Moment::attach, who, {look_first, all, let_go});
+    if (runs()) image->sync_behind_hook(who, {look_first, all, let_go});
     // Who blocked it before its calls that do so were seen, and has met nothing yet.
     if (Process* now = still_running(pid, *image)) note_blocked_since(*now);
     // The first that were asked for may have come too late, and one been there for the rest.

@@ -263,10 +263,23 @@ void Image::take_out_strays(const std::vector<VirtAddr>& standing) {
   }
 }
 
+std::optional<loader::LinkMap> Image::read_link_map() {
+  if (!rendezvous_) find_rendezvous();
+  return rendezvous_ ? rendezvous_->read(space_->memory()) : std::nullopt;
+}
+
+void Image::sync_behind_hook(event::TraceeId who, const NeedStopped& need_stopped) {
+  constexpr int kMostLooks = 16;  // at one that opens and closes all the time
+  for (int look = 0; look < kMostLooks; ++look) {
+    const auto map = read_link_map();
+    if (!map || loader::diff(link_map_, *map).empty()) return;
+    sync(Moment::attach, who, need_stopped);
+  }
+}
+
 void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
   const Arming arming(arming_);
-  if (!rendezvous_) find_rendezvous();
-  auto map = rendezvous_ ? rendezvous_->read(space_->memory()) : std::nullopt;
+  auto map = read_link_map();
   if (!map) return without_link_map(moment, who, need_stopped);
   if (map->state != loader::LinkState::consistent && moment == Moment::hook) return;
   if (map->truncated)

@@ -121,6 +121,9 @@ class Image {
   // linker may be in the middle of a change: then the next hit counts. At attach what is there is taken.
   enum class Moment : uint8_t { attach, hook };
   void sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
+  // Behind a sync() of a process that runs: what it has loaded between the look at the link map and the
+  // moment in which the hook's site stood, of which nobody tells.
+  void sync_behind_hook(event::TraceeId who, const NeedStopped& need_stopped);
   // The site of an object's first initializer was met: it has been relocated.
   void on_initializer(VirtAddr address, const NeedStopped& need_stopped);
 
@@ -264,6 +267,7 @@ class Image {
   void take_object(elf::LoadedObject& object, const ObjectCache::Place& place);
   void find_rendezvous();
   std::optional<VirtAddr> hook() const;
+  std::optional<loader::LinkMap> read_link_map();
   void without_link_map(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);

@@ -36,6 +36,7 @@
 #include "rtrace/agent/buckets.h"
 #include "rtrace/agent/caller_words.h"
 #include "rtrace/agent/layout.h"
+#include "rtrace/agent/passed_arguments.h"
 
 namespace rtrace::agent {
 
@@ -70,22 +71,6 @@ struct RecordHead {
 // How a failure shows in rax, for the summary's errors: what decode calls failed. With an errno it counts
 // only where that is not 0.
 enum class Failure : uint8_t { none, minus_one_32, minus_one_64, null };
-
-// What of the arguments lies in memory, behind the return address.
-struct Passed {
-  uint16_t bytes = 0;  // of those that have names
-  // A format tells of more, and is the last of those that have names: bytes of each of its characters, 1 or
-  // 4. 0: there is none.
-  uint8_t unit : 3 = 0;
-  uint8_t scans : 1 = 0;     // what it tells of are pointers
-  uint8_t integers : 4 = 0;  // registers that are taken up to the format, which is in the last of them
-  uint8_t vectors = 0;
-  constexpr bool any() const { return bytes != 0 || unit != 0; }
-  // As they travel through a stub.
-  constexpr uint32_t bits() const { return __builtin_bit_cast(uint32_t, *this); }
-  static constexpr Passed from(uint32_t bits) { return __builtin_bit_cast(Passed, bits); }
-  bool operator==(const Passed&) const = default;
-};
 
 struct FunctionPlan {
   enum Flag : uint8_t {

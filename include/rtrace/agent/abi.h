@@ -69,7 +69,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 8;
+inline constexpr uint32_t kAbiVersion = 9;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies
@@ -136,7 +136,7 @@ struct Blob {
   uint64_t ask;
 };
 // Of the mapping's beginning, for the blob.
-inline constexpr uint64_t kBlobRoom = 4 * 4096;
+inline constexpr uint64_t kBlobRoom = 5 * 4096;
 
 }  // namespace rtrace::agent
 

@@ -187,7 +187,7 @@ TEST(Remains, WithHostileNumbersAreNotBelieved) {
 }
 
 TEST(Remains, WithABlobThatIsNotOursAreNotTrusted) {
-  Pages pages(4);
+  Pages pages(kBlobPages);
   pages.header(0, agent::kBlobMapping, agent::kBlobRoom);
   EXPECT_THAT(pages.find().blobs, SizeIs(1));
   pages.as<agent::Blob>(0)->frame_end += arch::kPageSize;

@@ -29,6 +29,7 @@ static_assert(std::atomic<Seizing*>::is_always_lock_free);
 Seizing::Seizing(pid_t pid) : pid_(pid) {
   struct sigaction action {};
   action.sa_handler = on_alarm;
+  action.sa_flags = SA_RESTART;  // the last tick may come behind ptrace(2), amid another call
   sigaction(SIGALRM, &action, &before_);
   sigset_t alarm;
   sigemptyset(&alarm);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -134,6 +135,20 @@ TEST(Seizing, LeavesTheStopsOfThreadsForWhoWaitsForThem) {
   kill(child.pid(), SIGKILL);
   while (const auto event = consume(tids->made, Block::yes))  // else the process's end would not be told
     if (event->status.is_end()) break;
+}
+
+TEST(Seizing, ATickThatComesLateInterruptsNoOtherCall) {
+  Seizing seizing(getpid());
+  const Pipe pipe;
+  std::thread other([&, seizer = gettid()] {
+    tests::wait_until_in_syscall(seizer, SYS_read);
+    tgkill(getpid(), seizer, SIGALRM);
+    for (auto status = read_status(seizer); (status->pending & signal_bit(SIGALRM)) != 0;)
+      status = read_status(seizer);
+    pipe.signal();
+  });
+  EXPECT_TRUE(pipe.wait());
+  other.join();
 }
 
 }  // namespace

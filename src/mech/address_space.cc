@@ -163,36 +163,75 @@ static bool holds_int3(const tracee::ProcessMemory& memory, VirtAddr address) {
   return memory.read_forced(address, {&now, 1}) == 1 && now == kInt3;
 }
 
-std::vector<VirtAddr> AddressSpace::forget(Range range) {
-  std::vector<VirtAddr> standing;
+void AddressSpace::forget(Range range) {
   semaphores_.forget(range, memory_, foothold_, ledger_);
   std::erase_if(sites_, [&](const auto& entry) {
-    const BreakpointSite& site = *entry.second;
+    BreakpointSite& site = *entry.second;
     if (!range.contains(site.address)) return false;
-    if (holds_int3(memory_, site.address)) standing.push_back(site.address);
-    forget_copy(site);
-    foothold_.remove_site(memory_, site.address);
-    ledger_.withdraw(site.patch);
-    return true;
+    if (!holds_int3(memory_, site.address)) return forget_site(site), true;
+    BreakpointSite ownerless;
+    ownerless.address = site.address;
+    ownerless.saved = site.saved;
+    ownerless.emulation = site.emulation;
+    ownerless.copy = site.copy;
+    ownerless.points = std::move(site.points);
+    ownerless.copy_size = site.copy_size;
+    ownerless.patch = site.patch;
+    ownerless.stray = true;
+    site = std::move(ownerless);
+    return false;
   });
-  return standing;
 }
 
-void AddressSpace::forget_copy(const BreakpointSite& site) {
+std::vector<VirtAddr> AddressSpace::strays() const {
+  std::vector<VirtAddr> found;
+  for (const auto& [address, site] : sites_)
+    if (site->stray) found.push_back(address);
+  return found;
+}
+
+bool AddressSpace::is_code(VirtAddr address, std::span<const std::byte> code) const {
+  const auto insn = arch::decode(code, address);
+  const auto there = own_code(address, arch::kMaxInsn);
+  return insn && there.size() >= insn->length &&
+         std::equal(code.begin(), code.begin() + insn->length, there.begin());
+}
+
+void AddressSpace::drop_gone_strays() {
+  std::erase_if(sites_, [&](const auto& entry) {
+    const BreakpointSite& site = *entry.second;
+    const bool goes = site.stray && !holds_int3(memory_, site.address);
+    if (goes) forget_site(site);
+    return goes;
+  });
+}
+
+// What is left in the process, and in the tables, of one whose int3 does not stand, or is somebody else's.
+void AddressSpace::forget_site(const BreakpointSite& site) {
   for (uint64_t offset = 0; offset < site.copy_size; offset += CodeArena::kAlignment)
     copies_.erase(site.copy + offset);
   if (site.copy) foothold_.release(site.copy, site.copy_size);
+  foothold_.remove_site(memory_, site.address);
+  ledger_.withdraw(site.patch);
 }
 
 void AddressSpace::give_up(VirtAddr address) {
+  if (const BreakpointSite* site = find(address)) take_out(address, site->saved);
+}
+
+void AddressSpace::take_out(VirtAddr address, std::byte own) {
   auto found = sites_.find(address);
   if (found == sites_.end()) return;
-  const BreakpointSite& site = *found->second;
-  if (holds_int3(memory_, address)) take_out(address, site.saved);
-  forget_copy(site);
-  foothold_.remove_site(memory_, address);
-  ledger_.withdraw(site.patch);
+  if (holds_int3(memory_, address) && memory_.write(address, one(own)) == 0) removed_.insert(address);
+  forget_site(*found->second);
   sites_.erase(found);
+}
+
+void AddressSpace::remove_probe(VirtAddr site, const BreakpointSite::Owner& owner) {
+  BreakpointSite* from = find(site);
+  if (from == nullptr) return;
+  std::erase(from->probes, owner);
+  if (from->probes.empty() && !from->serves_other_than_probes()) give_up(site);
 }
 
 void AddressSpace::give_up_returns(const std::unordered_set<VirtAddr>& awaited,
@@ -209,10 +248,6 @@ void AddressSpace::give_up_returns(const std::unordered_set<VirtAddr>& awaited,
     if (site->serves_returns_only() && !awaited.contains(address) && !is_needed(*site))
       idle.push_back(address);
   for (VirtAddr address : idle) give_up(address);
-}
-
-void AddressSpace::take_out(VirtAddr address, std::byte own) {
-  if (memory_.write(address, one(own)) == 0) removed_.insert(address);
 }
 
 bool AddressSpace::met_removed(const arch::Regs& regs) const {

@@ -252,6 +252,18 @@ void forget_sites(const tracee::ProcessMemory& memory, const Remains& remains) {
   for (Range table : remains.tables) (void)memory.write(table.begin, std::vector<std::byte>(table.size()));
 }
 
+std::vector<std::byte> bytes_of_file(pid_t pid, const std::vector<tracee::MapsEntry>& maps, VirtAddr address,
+                                     size_t size) {
+  const auto* mapping = tracee::find_mapping(maps, address);
+  const UniqueFd fd = mapping != nullptr && mapping->file_backed() ? open_mapped(pid, *mapping) : UniqueFd();
+  if (!fd) return {};
+  std::vector<std::byte> bytes(size);
+  const uint64_t offset = mapping->offset.value + (address - mapping->range.begin);
+  const ssize_t got = pread(fd.get(), bytes.data(), size, static_cast<off_t>(offset));
+  bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return bytes;
+}
+
 std::vector<ForeignBytes> compare_with_files(pid_t pid, const Memory& memory,
                                              const std::vector<tracee::MapsEntry>& maps) {
   std::vector<ForeignBytes> found;

@@ -381,6 +381,9 @@ bool Trampolines::leads_to_wrapper(const StoppedThread& thread) const {
 void Trampolines::forget(Range range) {
   std::erase_if(entries_, [&](const auto& entry) {
     if (!range.contains(entry.first)) return false;
+    const agent::EntryNote& note = entry.second.note;
+    // In what has been mapped in its place, where it leads to the same wrapper.
+    if (stands(space_.memory(), entry.first, bytes_of(note.written, note.length))) return false;
     withdraw(entry.second);
     (void)link_.note_entry(space_.memory(), entry.second.index, {});
     return true;

@@ -9,6 +9,7 @@
 
 #include "rtrace/base/log.h"
 #include "rtrace/base/unique_fd.h"
+#include "rtrace/mech/remains.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::session {
@@ -238,28 +239,39 @@ std::optional<elf::LoadedObject> Image::load(const loader::LinkMapEntry& entry) 
   return loaded_[key] = object;
 }
 
-// Answers where int3s of ours stand in what is mapped there now.
-std::vector<VirtAddr> Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
+void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
   auto known = loaded_.find(key_of(entry));
-  if (known == loaded_.end()) return {};
+  if (known == loaded_.end()) return;
   const elf::LoadedObject object = known->second;
   loaded_.erase(known);
   RTRACE_LOG(session, 1, "unloaded {} at {}", object.path, object.bias.value);
-  std::vector<VirtAddr> standing = space_->forget(object.range());
+  space_->forget(object.range());
   if (wrapping_.trampolines != nullptr) wrapping_.trampolines->forget(object.range());
   std::erase_if(wrapping_.waiting, [&](const auto& function) { return function.point.object == object.id; });
   std::erase_if(objects_, [&](const auto& candidate) { return candidate.id == object.id; });
   std::erase_if(implementations_, [&](const auto& answer) { return object.maps(answer.first); });
   std::erase_if(armed_, [&](const auto& point) { return point.second.object == object.id; });
   services_.reporter.take(who, timestamp(), decode::Unloaded{object.path});
-  return standing;
+  for (VirtAddr stray : space_->strays())
+    if (object.range().contains(stray)) check_stray(stray, object);
 }
 
-// An object was replaced at its place while we armed it: the new one's own bytes are in its file.
-void Image::take_out_strays(const std::vector<VirtAddr>& standing) {
-  for (VirtAddr address : standing) {
-    const auto own = file_bytes(address);
-    if (!own.empty() && own[0] != std::byte{arch::kInt3}) space_->take_out(address, own[0]);
+// Its int3 serves as well in the same code, which may be on its way into the link map. In any other it must
+// not be met.
+void Image::check_stray(VirtAddr stray, const elf::LoadedObject& before) {
+  if (space_->is_code(stray, before.file->bytes_at(before.in_file(stray), arch::kMaxInsn))) return;
+  const auto own = mech::bytes_of_file(pid_, tracee::read_maps(pid_), stray, 1);
+  RTRACE_LOG(session, 1, "a stray int3 at {}", stray);
+  if (!own.empty() && own[0] != std::byte{arch::kInt3}) space_->take_out(stray, own[0]);
+}
+
+// Objects were replaced at their places while we armed them: the new ones' own bytes are in their files. What
+// is in no object yet may be one's soon.
+void Image::take_out_strays() {
+  space_->drop_gone_strays();
+  for (VirtAddr stray : space_->strays()) {
+    const auto own = file_bytes(stray);
+    if (!own.empty() && own[0] != std::byte{arch::kInt3}) space_->take_out(stray, own[0]);
   }
 }
 
@@ -286,9 +298,7 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
     say_unless_gone(
         fmt::format("the link map of process {} is broken; what follows the break is left out", pid_));
   const auto changes = loader::diff(link_map_, *map);
-  std::vector<VirtAddr> standing;
-  for (const auto& entry : changes.removed)
-    for (VirtAddr address : unload(entry, who)) standing.push_back(address);
+  for (const auto& entry : changes.removed) unload(entry, who);
   maps_ = tracee::read_maps(pid_);
   unseen_returns_.clear();
   branches_to_entry_.clear();
@@ -297,7 +307,7 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
   for (const auto& entry : changes.added)
     if (auto object = load(entry)) added.push_back(*object);
   adopt(*map);
-  take_out_strays(standing);
+  take_out_strays();
   link_map_ = std::move(*map);
   const auto relocated = std::exchange(relocated_once_, true) ? plan::Relocated::no : plan::Relocated::yes;
   // The plan first: the hook may be what a thread is stopped for.

@@ -271,8 +271,9 @@ class Image {
   void without_link_map(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
-  std::vector<VirtAddr> unload(const loader::LinkMapEntry& entry, event::TraceeId who);
-  void take_out_strays(const std::vector<VirtAddr>& standing);
+  void unload(const loader::LinkMapEntry& entry, event::TraceeId who);
+  void check_stray(VirtAddr stray, const elf::LoadedObject& before);
+  void take_out_strays();
   void report_loaded(const plan::Objects& added, event::TraceeId who);
   void report_armed();
   plan::Plan plan_for(const plan::Objects& added, plan::Relocated relocated) const;

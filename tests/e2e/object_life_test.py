@@ -223,6 +223,24 @@ class ComingAndGoing(Case):
         self.assert_calls(box.result, 2 * CALLS, 1000)
         self.assert_calls(again.result, CALLS, 1000)
 
+    def test_what_the_link_map_does_not_show_is_passed_by(self):
+        """As in the middle of a dlopen, which an attach may meet: what it has written there stands in code of no object."""
+        for mechanism in ("breakpoint", "trampoline"):
+            with self.subTest(mechanism=mechanism), Host() as host:
+                first = host.open(harness.target("libplugin_a.so"))
+                with attached(host, "--mechanism=" + mechanism, "-x", "plugin_work") as box:
+                    host.work(first, 1000)
+                    host.ask("hide %d" % first, "hidden")
+                    other = host.open(harness.target("libstatics.so"))
+                    host.work(first, 1000)
+                    host.ask("show %d" % first, "shown")
+                    host.ask("close %d" % other, "closed")
+                    host.work(first, 1000)
+                self.assertEqual(harness.altered_code(host.pid), [])
+                host.work(first, 1000)
+                host.quit()
+                self.assert_calls(box.result, {"breakpoint": 2, "trampoline": 3}[mechanism] * CALLS, 1000)
+
     def test_replaced_on_disk_and_opened_again_at_the_same_address(self):
         path = self.place("libplugin_a.so", "libturns.so")
         expected = []

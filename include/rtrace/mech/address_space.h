@@ -73,12 +73,17 @@ class AddressSpace {
   bool is_behind(const arch::Regs& regs) const;
   bool in_copy(VirtAddr pc) const { return foothold_.contains(pc); }
 
-  // An object has left the link map: its sites are gone with it, and nothing is written. Answers where an
-  // int3 stands all the same: another object may have taken its place before we looked, and got the int3 that
-  // was meant for the first.
-  std::vector<VirtAddr> forget(Range range);
-  // Takes such an int3 out. The caller knows that it is not the object's own, and what is.
+  // An object has left the link map: its sites are gone with it, and nothing is written. Where an int3 stands
+  // all the same another object may have taken its place before we looked, and got what was meant for the
+  // first: there the site stays, without an owner, a stray.
+  void forget(Range range);
+  std::vector<VirtAddr> strays() const;
+  // Whether this is the code there, as far as it is one instruction.
+  bool is_code(VirtAddr address, std::span<const std::byte> code) const;
+  // A stray goes. The caller knows what is there: the own first byte of the code that its int3 stands in.
   void take_out(VirtAddr address, std::byte own);
+  // Or that none stands any more.
+  void drop_gone_strays();
   void forget_all();
   // Whether a thread with these registers has met an int3 that take_out() has removed since: its pc goes back
   // by one.
@@ -108,6 +113,8 @@ class AddressSpace {
   bool has_others_in(Range range, VirtAddr entry) const;
   // Takes a site out, for a jump that comes in its place. Every task is stopped, and none stands in its copy.
   void give_up(VirtAddr address);
+  // A probe has no purpose there any more; where nothing else has, the site is given up.
+  void remove_probe(VirtAddr site, const BreakpointSite::Owner& owner);
   // The same for all that serve returns only, but those at which one is awaited. `standing`: the tasks' pcs.
   void give_up_returns(const std::unordered_set<VirtAddr>& awaited, std::span<const VirtAddr> standing);
   // Unmaps them. No thread may stand in one; `stopped` and `slack` as for make_room(). Answers what went
@@ -119,7 +126,7 @@ class AddressSpace {
   size_t size() const { return sites_.size(); }
 
  private:
-  void forget_copy(const BreakpointSite& site);
+  void forget_site(const BreakpointSite& site);
   std::optional<Declined> place_copy(BreakpointSite& site, std::span<const std::byte> code);
   bool publish_and_write(BreakpointSite& site);
   std::vector<const BreakpointSite*> standing_in(const tracee::ProcessMemory& memory) const;
@@ -131,7 +138,7 @@ class AddressSpace {
   bool abandoned_ = false;
   Semaphores semaphores_;
   std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>> sites_;
-  std::unordered_set<VirtAddr> removed_;  // by take_out(), and nothing stands there since
+  std::unordered_set<VirtAddr> removed_;                        // their int3s, and nothing stands there since
   std::unordered_map<VirtAddr, const BreakpointSite*> copies_;  // by 16-byte slot of the copy
 };
 

@@ -50,6 +50,7 @@ struct BreakpointSite {
     elf::ObjectId caller{};  // of call sites: who calls
     bool operator==(const Owner&) const = default;
   };
+  bool stray = false;         // no owner: its object has gone, and its int3 stands in another's code
   std::vector<Owner> probes;  // owners: calls and entries, in the order they are shown
   bool instants = false;      // some of them are no calls: SDT probes
   bool return_site = false;   // owner: calls that return here

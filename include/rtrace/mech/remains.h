@@ -66,6 +66,10 @@ void forget_sites(const tracee::ProcessMemory& memory, const Remains& remains);
 std::vector<ForeignBytes> compare_with_files(pid_t pid, const Memory& memory,
                                              const std::vector<tracee::MapsEntry>& maps);
 
+// What is at an address in the file that is mapped there; shorter, or empty, where that cannot be told.
+std::vector<std::byte> bytes_of_file(pid_t pid, const std::vector<tracee::MapsEntry>& maps, VirtAddr address,
+                                     size_t size);
+
 // Memory that is executable, private, of a file, and that nothing runs: what lies behind a text segment in
 // its last page. By the program headers in memory; empty where there is none.
 Range find_slack(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);

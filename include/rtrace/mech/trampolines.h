@@ -102,9 +102,12 @@ class Trampolines {
   bool is_needed_by(const StoppedThread& child) const {
     return leads_to_wrapper(child) || (!lent_.empty() && has_open_calls());
   }
-  // An object has left the link map.
+  // An object has left the link map. What stands there all the same is restored with the others.
   void forget(Range range);
   void forget_all();
+
+  // The memory as the program has it, as far as GOT slots go.
+  std::unique_ptr<Memory> with_own_slots() const;
 
   // Calls that have been counted, by Wrapped::index.
   std::vector<CountedCalls> counted() const { return counted_calls(link_.records(), next_); }

@@ -7,10 +7,12 @@
    unmap N                  a fresh copy of that page from its file, or none at all, behind the linker's back
      jit N FROM COUNT | jitshared N ... the calls made by code written into anonymous or MAP_SHARED memory
      sibling N FROM COUNT               the same, by another process that has the MAP_SHARED page too
+     hide N | show N                    takes its link map entry out of the list, or puts it back
      quit | leave                       the end, or one without the libraries' own finishing */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,6 +129,17 @@ static long checksum(const unsigned char* page) {
   return sum & 0xffffffff;
 }
 
+static void hide(struct link_map* map) {
+  map->l_prev->l_next = map->l_next;
+  if (map->l_next) map->l_next->l_prev = map->l_prev;
+}
+
+static void show(struct link_map* map) {
+  map->l_next = map->l_prev->l_next;
+  map->l_prev->l_next = map;
+  if (map->l_next) map->l_next->l_prev = map;
+}
+
 static int obey(const char* verb, const char* rest) {
   int n = 0, from = 0, calls = 0;
   if (strcmp(verb, "open") == 0) return add_object(dlopen(rest, RTLD_NOW)), 1;
@@ -142,6 +155,8 @@ static int obey(const char* verb, const char* rest) {
   Work work = opened[n].work;
   unsigned char* page = (unsigned char*)((uintptr_t)work / kPage * kPage);
   if (strcmp(verb, "call") == 0) return answer("sum", call_from(NULL, work, from, calls)), 1;
+  if (strcmp(verb, "hide") == 0) return hide(opened[n].handle), answer("hidden", n), 1;
+  if (strcmp(verb, "show") == 0) return show(opened[n].handle), answer("shown", n), 1;
   if (strcmp(verb, "close") == 0) return answer("closed", dlclose(opened[n].handle)), 1;
   if (strcmp(verb, "sum") == 0) return answer("sum", checksum(page)), 1;
   if (strcmp(verb, "remap") == 0) return answer("remapped", remap(page)), 1;

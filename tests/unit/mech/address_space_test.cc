@@ -252,16 +252,41 @@ TEST_F(AddressSpaceTest, WhatIsForgottenIsNeitherKnownNorWritten) {
   install_all();
   const VirtAddr first = kTargets[0].address(), last = kTargets[6].address();
   const VirtAddr copy = space->find(first)->copy;
-  EXPECT_EQ(space->forget({first, first + 1}), std::vector{first});
+  constexpr std::byte kOthers{0x90};
+  write_byte(first, kOthers);
+  space->forget({first, first + 1});
   EXPECT_EQ(space->find(first), nullptr);
   EXPECT_NE(space->find(last), nullptr);
-  EXPECT_EQ(byte_at(first), std::byte{arch::kInt3}) << "its memory may be another object's by now";
+  EXPECT_EQ(byte_at(first), kOthers) << "its memory is another object's by now";
   arch::Regs regs;
   regs.set_pc(copy);
   EXPECT_FALSE(space->to_program(regs).changed);
   space->forget_all();
   EXPECT_EQ(space->size(), 0u);
   EXPECT_EQ(live_entries(pid()), 0u);
+}
+
+TEST_F(AddressSpaceTest, WhatStandsInAnothersCodeIsPassedWithoutAnOwner) {
+  start(tests::wrong_answers);
+  install_all();
+  const VirtAddr first = kTargets[0].address(), last = kTargets[6].address();
+  for (VirtAddr address : {first, last}) {
+    space->find(address)->probes.push_back({});
+    space->find(address)->return_site = true;
+  }
+  space->forget({first, first + 1});
+  EXPECT_THAT(space->strays(), testing::ElementsAre(first));
+  EXPECT_TRUE(space->find(first)->stray);
+  EXPECT_TRUE(space->find(first)->probes.empty());
+  EXPECT_FALSE(space->find(first)->serves_other_than_probes());
+  EXPECT_TRUE(space->is_code(first, file_bytes(first, arch::kMaxInsn)));
+  EXPECT_FALSE(space->is_code(first, file_bytes(last, arch::kMaxInsn)));
+  EXPECT_EQ(run_child(), 0);
+  EXPECT_TRUE(hits.contains(first));
+  space->restore(space->memory());
+  space->drop_gone_strays();
+  EXPECT_EQ(space->find(first), nullptr);
+  EXPECT_NE(space->find(last), nullptr);
 }
 
 TEST_F(AddressSpaceTest, AThreadThatHasMetWhatWasTakenOutIsKnown) {

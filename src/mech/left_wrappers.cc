@@ -29,7 +29,7 @@ bool is_int3(const ForeignBytes& bytes) {
 }
 
 bool is_jump(const ForeignBytes& bytes) {
-  if (bytes.hop) return false;
+  if (bytes.hop || bytes.slot) return false;
   if (bytes.written.size() == arch::kShortJump)
     return arch::short_jump_target(bytes.written, bytes.address).has_value();
   return bytes.written.size() == arch::kNearJump &&
@@ -69,6 +69,7 @@ void add_outside_jumps(std::vector<ForeignBytes>& all, std::vector<ForeignBytes>
 
 bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains) {
   return std::ranges::any_of(remains.bytes, [&](const ForeignBytes& bytes) {
+    if (bytes.slot) return !reads(memory, bytes.address, bytes.original);
     return is_jump(bytes) && reads(memory, bytes.address, bytes.written);
   });
 }

@@ -21,7 +21,8 @@ void add_outside_jumps(std::vector<ForeignBytes>& all, std::vector<ForeignBytes>
                        const tracee::ProcessMemory& memory);
 // Whether memory has these bytes.
 bool reads(const tracee::ProcessMemory& memory, VirtAddr at, const std::vector<std::byte>& bytes);
-// Whether any of those that were found is still there.
+// Whether any of those that were found is still there, or a slot has been written to by the program, which
+// may have kept what led to us.
 bool jumps_stand(const tracee::ProcessMemory& memory, const Remains& remains);
 
 // A wrapper that runs shows by its call, which has not returned: on whatever stack it does; but also one that

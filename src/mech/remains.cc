@@ -94,6 +94,12 @@ bool is_own_data(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
   return mapping != nullptr && mapping->writable && mapping->file_backed() && !mapping->shared;
 }
 
+// Where a file's GOT lies, which the dynamic linker has made read-only, or not.
+bool is_own_slot(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
+  const auto* mapping = tracee::find_mapping(maps, address);
+  return mapping != nullptr && !mapping->executable && mapping->file_backed() && !mapping->shared;
+}
+
 bool is_ours(const Remains& remains, VirtAddr address) {
   return std::any_of(remains.pages.begin(), remains.pages.end(),
                      [&](const auto& page) { return page.range.contains(address); });
@@ -107,7 +113,33 @@ ForeignBytes foreign(VirtAddr at, std::span<const std::byte> original, std::span
   return {at, {original.begin(), original.end()}, {written.begin(), written.end()}};
 }
 
-// Jumps that lead to a wrapper.
+// `length` bytes that lead to a wrapper.
+void take_note(const std::vector<tracee::MapsEntry>& maps, const agent::EntryNote& note, Remains& remains) {
+  const VirtAddr at{note.address};
+  const auto written = note_bytes(note.written);
+  if (note.length == sizeof(VirtAddr::value)) {
+    VirtAddr target;
+    std::memcpy(&target.value, written.data(), sizeof target.value);
+    if (!is_own_slot(maps, at) || !is_ours(remains, target)) return;
+    remains.bytes.push_back(foreign(at, note_bytes(note.original), written));
+    remains.bytes.back().slot = true;
+    return;
+  }
+  if (!is_own_code(maps, at)) return;
+  const auto hop = note.length == arch::kShortJump ? arch::short_jump_target(written, at) : std::nullopt;
+  if (hop && !is_own_code(maps, *hop)) return;
+  const auto target =
+      hop ? arch::near_jump_target(note_bytes(note.hop), *hop) : arch::near_jump_target(written, at);
+  if (!target || !is_ours(remains, *target)) return;
+  const size_t length = hop ? arch::kShortJump : arch::kNearJump;
+  remains.bytes.push_back(foreign(at, note_bytes(note.original).first(length), written.first(length)));
+  if (!hop) return;
+  remains.bytes.push_back(foreign(*hop, note_bytes(note.padding).first(arch::kNearJump),
+                                  note_bytes(note.hop).first(arch::kNearJump)));
+  remains.bytes.back().hop = true;
+}
+
+// Jumps and slots that lead to a wrapper.
 void read_notes(const Memory& memory, const std::vector<tracee::MapsEntry>& maps, VirtAddr control,
                 Remains& remains) {
   const auto head = memory.read_value<agent::ControlHead>(control);
@@ -118,21 +150,8 @@ void read_notes(const Memory& memory, const std::vector<tracee::MapsEntry>& maps
   std::vector<agent::EntryNote> notes(head->notes_count);
   const size_t got = memory.read(VirtAddr{head->notes}, std::as_writable_bytes(std::span(notes)));
   notes.resize(got / sizeof(agent::EntryNote));
-  for (const agent::EntryNote& note : notes) {
-    const VirtAddr at{note.address};
-    if (note.address == 0 || !is_own_code(maps, at)) continue;
-    const auto hop = arch::short_jump_target(note_bytes(note.written), at);
-    if (hop && !is_own_code(maps, *hop)) continue;
-    const auto target = hop ? arch::near_jump_target(note_bytes(note.hop), *hop)
-                            : arch::near_jump_target(note_bytes(note.written), at);
-    if (!target || !is_ours(remains, *target)) continue;
-    const size_t length = hop ? arch::kShortJump : arch::kNearJump;
-    remains.bytes.push_back(
-        foreign(at, note_bytes(note.original).first(length), note_bytes(note.written).first(length)));
-    if (!hop) continue;
-    remains.bytes.push_back(foreign(*hop, note_bytes(note.padding), note_bytes(note.hop)));
-    remains.bytes.back().hop = true;
-  }
+  for (const agent::EntryNote& note : notes)
+    if (note.address != 0) take_note(maps, note, remains);
 }
 
 // `slots`: how many may still be read.

@@ -92,7 +92,7 @@ class Repair {
 // In a gadget on loan.
 bool Repair::in_borrowed(VirtAddr pc) const {
   return std::any_of(remains_.bytes.begin(), remains_.bytes.end(), [&](const auto& bytes) {
-    return bytes.written.size() > 1 && !is_jump(bytes) &&
+    return bytes.written.size() > 1 && !is_jump(bytes) && !bytes.slot &&
            Range{bytes.address, bytes.address + bytes.written.size()}.contains(pc);
   });
 }
@@ -196,10 +196,10 @@ void Repair::give_masks_back() const {
 size_t Repair::put_back(Stand threads) {
   size_t places = 0;
   for (const auto& bytes : remains_.bytes) {
-    const Stand needed = bytes.hop        ? Stand::for_good
-                         : is_jump(bytes) ? Stand::stopped
-                         : is_int3(bytes) ? Stand::running
-                                          : Stand::outside;
+    const Stand needed = bytes.hop                      ? Stand::for_good
+                         : is_jump(bytes) || bytes.slot ? Stand::stopped
+                         : is_int3(bytes)               ? Stand::running
+                                                        : Stand::outside;
     if (threads < needed || (bytes.hop && is_led_to(bytes.address, memory_, remains_))) continue;
     places += stands(bytes) && memory_.write(bytes.address, bytes.original) == 0;
   }

@@ -56,7 +56,7 @@ bool same_page(VirtAddr address, size_t size) {
 
 using NoteBytes = uint8_t[agent::EntryNote::kLength];
 
-std::span<const std::byte> bytes_of(const NoteBytes& bytes, size_t length = sizeof(NoteBytes)) {
+std::span<const std::byte> bytes_of(const NoteBytes& bytes, size_t length = arch::kNearJump) {
   return std::as_bytes(std::span(bytes, length));
 }
 
@@ -65,6 +65,7 @@ void copy_to(NoteBytes& bytes, std::span<const std::byte> from) {
 }
 
 std::optional<VirtAddr> hop_of(const agent::EntryNote& note) {
+  if (note.length != arch::kShortJump) return std::nullopt;
   return arch::short_jump_target(bytes_of(note.written, note.length), VirtAddr{note.address});
 }
 
@@ -115,6 +116,7 @@ Trampolines::Answer Trampolines::install(const Function& function, std::span<con
   const auto stranger = std::find_if(threads.begin(), threads.end(),
                                      [](const auto& thread) { return thread.thread_pointer == 0; });
   if (stranger != threads.end()) return Busy{fmt::format("thread {} has no thread pointer", stranger->tid)};
+  if (function.slot) return install_slot(function, threads);
   const auto own = space_.own_code(function.entry, function.room);
   const auto expected = function.expected.first(std::min(function.expected.size(), own.size()));
   if (own.size() < function.room || !std::equal(expected.begin(), expected.end(), own.begin()))
@@ -126,13 +128,9 @@ Trampolines::Answer Trampolines::install(const Function& function, std::span<con
   if (auto* declined = std::get_if<Declined>(&made)) return std::move(*declined);
   if (auto* busy = std::get_if<Busy>(&made)) return std::move(*busy);
   const Made& code = std::get<Made>(made);
-  const auto give_back = [&] {
-    space_.foothold().release(code.copy, arch::kMaxPrologue);
-    space_.foothold().release(code.stub, room_for_stub(function));
-  };
   auto moves = make_way(function, code, threads);
   if (auto* busy = std::get_if<Busy>(&moves)) {
-    give_back();
+    release(function, code);
     return std::move(*busy);
   }
   // Before the jump: were we to die in between, the copy leads behind code that is still whole.
@@ -140,7 +138,7 @@ Trampolines::Answer Trampolines::install(const Function& function, std::span<con
   const auto& moved = std::get<Moves>(moves);
   for (const auto& [tid, pc] : moved) (void)tracee::set_pc(tid, pc);
   Answer answer = write_jump(function, code, next_);
-  if (!std::holds_alternative<Wrapped>(answer) && moved.empty()) give_back();
+  if (!std::holds_alternative<Wrapped>(answer) && moved.empty()) release(function, code);
   return answer;
 }
 
@@ -173,44 +171,51 @@ std::variant<Trampolines::Moves, Busy> Trampolines::make_way(const Function& fun
   return moves;
 }
 
-std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Function& function,
-                                                                       std::span<const std::byte> own,
-                                                                       uint32_t index) {
+std::optional<Trampolines::Made> Trampolines::allocate(const Function& function) {
   Foothold& foothold = space_.foothold();
   const auto copy = foothold.allocate(function.entry, arch::kMaxPrologue);
   const auto stub = copy ? foothold.allocate(function.entry, room_for_stub(function)) : std::nullopt;
-  const auto give_back = [&] {
-    if (copy) foothold.release(*copy, arch::kMaxPrologue);
-    if (stub) foothold.release(*stub, room_for_stub(function));
-  };
-  if (!stub) {
-    give_back();
-    return Busy{"no room for its wrapper near it yet"};
-  }
+  if (copy && !stub) foothold.release(*copy, arch::kMaxPrologue);
+  return stub ? std::optional(Made{*copy, *stub, {}}) : std::nullopt;
+}
+
+void Trampolines::release(const Function& function, const Made& made) {
+  space_.foothold().release(made.copy, arch::kMaxPrologue);
+  space_.foothold().release(made.stub, room_for_stub(function));
+}
+
+std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Function& function,
+                                                                       std::span<const std::byte> own,
+                                                                       uint32_t index) {
+  auto made = allocate(function);
+  if (!made) return Busy{"no room for its wrapper near it yet"};
   std::string refusal;
   const size_t jump = function.hop ? arch::kShortJump : arch::kNearJump;
-  auto prologue = arch::relocate_prologue({own, function.entry, function.size, jump}, *copy);
+  auto prologue = arch::relocate_prologue({own, function.entry, function.size, jump}, made->copy);
   if (const auto* refused = std::get_if<arch::Refused>(&prologue)) refusal = refused->reason;
-  Made made{*copy, *stub, {}};
   if (refusal.empty()) {
-    made.prologue = std::get<arch::Prologue>(std::move(prologue));
-    refusal = why_refused(function, made.prologue);
+    made->prologue = std::get<arch::Prologue>(std::move(prologue));
+    refusal = why_refused(function, made->prologue);
   }
-  std::optional<WrapperStub> wrapper;
-  if (refusal.empty()) {
-    agent::FunctionPlan plan = function.plan;
-    if (function.borrowed) plan.flags |= agent::FunctionPlan::kBorrowedFrame;
-    wrapper = wrapper_stub(plan, index,
-                           {*stub, *copy, foothold.enter(), foothold.leave_call(), foothold.quick_enter(),
-                            foothold.quick_leave(), function.borrowed});
-    const bool written = wrapper && space_.memory().write(*copy, made.prologue.copy.code) == 0 &&
-                         space_.memory().write(*stub, wrapper->code) == 0 &&
-                         write_plan(function, plan, index);
-    if (!written) refusal = "its wrapper cannot be written";
-  }
-  if (refusal.empty()) return made;
-  give_back();
+  if (refusal.empty()) refusal = write_code(function, *made, made->prologue.copy.code, index);
+  if (refusal.empty()) return *made;
+  release(function, *made);
   return Declined{refusal};
+}
+
+// What the wrapper calls, the wrapper, and its plan. What went wrong, in words.
+std::string Trampolines::write_code(const Function& function, const Made& made,
+                                    std::span<const std::byte> copy, uint32_t index) {
+  const Foothold& foothold = space_.foothold();
+  agent::FunctionPlan plan = function.plan;
+  if (function.borrowed) plan.flags |= agent::FunctionPlan::kBorrowedFrame;
+  const auto wrapper = wrapper_stub(plan, index,
+                                    {made.stub, made.copy, foothold.enter(), foothold.leave_call(),
+                                     foothold.quick_enter(), foothold.quick_leave(), function.borrowed});
+  const bool written = wrapper && space_.memory().write(made.copy, copy) == 0 &&
+                       space_.memory().write(made.stub, wrapper->code) == 0 &&
+                       write_plan(function, plan, index);
+  return written ? "" : "its wrapper cannot be written";
 }
 
 // Where the table of shapes has no room its threads stop instead.
@@ -360,6 +365,7 @@ std::string Trampolines::why_needed(std::span<const StoppedThread> threads) cons
   if (!begun_) return {};
   if (std::ranges::any_of(threads, [&](const auto& thread) { return leads_to_wrapper(thread); }))
     return "a thread is still inside a wrapped call";
+  if (slot_was_written_to()) return "the program has written to a GOT slot, and may have kept what it held";
   return has_open_calls() ? "a wrapped call has not returned" : "";
 }
 

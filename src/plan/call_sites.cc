@@ -51,12 +51,16 @@ class SlotPlanner {
     ProbePoint at_entry = point(slot, entry->address, *where, prototype_object,
                                 fmt::format("callee's entry, {}: {}", entry->from, why));
     at_entry.only_from_caller = true;
+    const bool alone = !slot.stub && slot.relocation == CallSlot::Relocation::glob_dat;
+    if (alone) at_entry.slot = caller_.at(slot.slot);
+    const VirtAddr through = at_entry.slot;
     add(slot, std::move(at_entry));
     for (ElfAddr jump : slot.tail_jumps) {
       if (!caller_.maps_executable(caller_.at(jump)) || !is_instruction_start(*caller_.file, jump)) continue;
       ProbePoint tail =
           point(slot, caller_.at(jump), caller_, prototype_object, "tail call: jmp *slot(%rip)");
       tail.tail_jump = true;
+      tail.slot = through;
       add(slot, std::move(tail));
     }
   }

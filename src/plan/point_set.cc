@@ -16,6 +16,7 @@ void add_alias(ProbePoint& point, const std::string& name) {
 void merge(ProbePoint& into, const ProbePoint& from) {
   add_alias(into, from.name);
   for (const std::string& alias : from.aliases) add_alias(into, alias);
+  if (into.slot != from.slot) into.slot = {};
   if (into.caller.empty()) into.caller = from.caller;
   if (into.prototype_object.empty()) into.prototype_object = from.prototype_object;
   for (RequestIndex request : from.requests)

@@ -79,9 +79,10 @@ void CallTracer::recorded_entry(Task& task, const WrappedFunction& function, con
   Probe& probe = services_.registry.at(function.probe);
   regs_ = at_entry(record, function.entry, task.thread_pointer);
   const VirtAddr return_address{record.return_address};
-  if (!counts(task, probe, function.entry, function.caller, return_address) ||
-      is_turn_of_loop(task, probe, function.entry, return_address))
-    return;
+  const bool seen =
+      function.through_slot || (counts(task, probe, function.entry, function.caller, return_address) &&
+                                !is_turn_of_loop(task, probe, function.entry, return_address));
+  if (!seen) return;
   services_.registry.hit(probe);
   Entered entered = begin_entered(task, probe, return_address);
   entered.vectors = vectors;

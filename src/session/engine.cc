@@ -266,7 +266,8 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
       !task.process->silent && !task.muted && !replayed && (site.return_site || !site.probes.empty());
   task.rewound.reset();
   syscalls_.settle(task);
-  const NeedStopped need_stopped = site.rendezvous ? stop_here_alone(task, regs) : stop_here(task, regs);
+  const NeedStopped need_stopped =
+      site.rendezvous || site.initializer ? stop_here_alone(task, regs) : stop_here(task, regs);
   if (const auto where = cpu_.hit(task.process->pid, tid, task.clock.stopped_at(), task.account.late))
     queue_.set_tracee(*where);
   if (observed) calls_.observe(task, site, regs, need_stopped);

@@ -247,7 +247,10 @@ void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
   RTRACE_LOG(session, 1, "unloaded {} at {}", object.path, object.bias.value);
   space_->forget(object.range());
   if (wrapping_.trampolines != nullptr) wrapping_.trampolines->forget(object.range());
-  std::erase_if(wrapping_.waiting, [&](const auto& function) { return function.point.object == object.id; });
+  std::erase_if(wrapping_.waiting, [&](const auto& function) {
+    return function.point.object == object.id ||
+           (function.point.slot && function.point.caller_object == object.id);
+  });
   std::erase_if(objects_, [&](const auto& candidate) { return candidate.id == object.id; });
   std::erase_if(implementations_, [&](const auto& answer) { return object.maps(answer.first); });
   std::erase_if(armed_, [&](const auto& point) { return point.second.object == object.id; });

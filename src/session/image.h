@@ -51,6 +51,7 @@ struct WrappedFunction {
   VirtAddr entry;                       // where its breakpoint would stand
   elf::ObjectId caller{};               // of a call site
   std::optional<int64_t> errno_offset;  // from the thread pointer, where a failure of it sets errno
+  bool through_slot = false;            // of its caller's GOT: nobody else's calls are recorded
 };
 
 // Who of the image's tasks can be had stopped.
@@ -243,9 +244,10 @@ class Image {
     plan::ProbePoint point;
     event::ProbeId probe{};
     std::string key;                        // in armed_
-    std::optional<plan::EntryPatch> entry;  // once its file was asked
+    std::optional<plan::EntryPatch> entry;  // once its file was asked; of no meaning where a slot serves
     bool borrows = false;                   // a frame: it may be unwound through
     bool goes_elsewhere = true;             // FunctionCode
+    unsigned empty_slot = 0;                // so many times its slot led nowhere
   };
   struct Wrapping {
     std::unique_ptr<mech::Trampolines> trampolines;
@@ -308,6 +310,15 @@ class Image {
   std::string hear_recorder();
   void unwrap_child(const mech::Trampolines& parent, const std::string& why, const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
+  // image_slots.cc
+  void spread_heat(const plan::Plan& plan, std::vector<VirtAddr>& hot);
+  void examine_slots();
+  bool awaits_slots(const plan::Objects& callers, plan::Relocated relocated);
+  void wrap_slots(std::vector<Waiting>& waiting, std::span<const mech::StoppedThread> threads);
+  mech::Trampolines::Answer wrap_slot(Waiting& function, std::span<const Waiting* const> jumps,
+                                      std::span<const mech::StoppedThread> threads);
+  std::variant<mech::Trampolines::Function, mech::Declined> wanted_for(const Waiting& function);
+  void note_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped);
   void comes_later(Waiting function, const mech::Busy& busy);
   mech::Trampolines::Answer wrap_one(const Waiting& function, std::span<const mech::StoppedThread> threads);
   std::optional<int64_t> errno_of(const Waiting& function);
@@ -348,6 +359,7 @@ class Image {
     elf::ObjectId object{};
     VirtAddr address;
     std::byte stands{0xcc};  // there
+    bool wrapped = false;
   };
   std::unordered_map<std::string, Armed>
       armed_;  // what stands already, so that a second look at an object adds only what is new

@@ -242,7 +242,10 @@ void Image::finish_arming(const NeedStopped& need_stopped) {
 }
 
 plan::Plan Image::plan_for(const plan::Objects& added, plan::Relocated relocated) const {
-  return plan::make_plan(services_.options.requests, objects_, added, space_->memory(), relocated,
+  const std::unique_ptr<Memory> own =
+      wrapping_.trampolines != nullptr ? wrapping_.trampolines->with_own_slots() : nullptr;
+  return plan::make_plan(services_.options.requests, objects_, added,
+                         own != nullptr ? *own : static_cast<const Memory&>(space_->memory()), relocated,
                          implementations_);
 }
 
@@ -256,7 +259,7 @@ void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Reloca
   place(plan, need_stopped);
   for (const auto& object : added) watch_signal_calls(object, need_stopped);
   wrap(need_stopped);
-  bool pending = false;
+  bool pending = awaits_slots(added, relocated);
   for (const plan::Decline& decline : plan.declined) {
     pending |= decline.pending;
     if (decline.resolver) watch_resolver(decline.resolver, need_stopped);

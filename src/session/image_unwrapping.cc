@@ -47,7 +47,7 @@ void Image::unwrap_child(const mech::Trampolines& parent, const std::string& why
                          const NeedStopped& need_stopped) {
   services_.reporter.say(fmt::format("child {}: breakpoints, no trampolines: {}", pid_, why));
   unwrap(parent, pid_, space_->memory());
-  std::erase_if(armed_, [](const auto& entry) { return entry.second.stands != std::byte{arch::kInt3}; });
+  std::erase_if(armed_, [](const auto& entry) { return entry.second.wrapped; });
   no_wrapping_ = why;
   services_.to_wrap -= wrapping_.waiting.size();
   wrapping_.waiting.clear();

@@ -43,8 +43,9 @@ uint64_t in_nanoseconds(uint64_t ticks, const mech::RecorderShare& share) {
 
 // The plan is made once more: what it said of a place is not kept for places that never become hot.
 void Image::consider_hot() {
-  const std::vector<VirtAddr> hot = std::exchange(wrapping_.hot, {});
+  std::vector<VirtAddr> hot = std::exchange(wrapping_.hot, {});
   const plan::Plan plan = plan_for(objects_, plan::Relocated::yes);
+  spread_heat(plan, hot);
   for (const plan::ProbePoint& point : plan.points) {
     if (std::ranges::find(hot, point.address) == hot.end() || !armed_.contains(armed_key(point))) continue;
     consider_wrapping(point, services_.registry.add(point, objects_, services_.objects));
@@ -56,12 +57,14 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
   ++services_.to_wrap;
   std::string reason = why_no_wrappers(services_.options);
   if (reason.empty()) reason = no_injection_.empty() ? no_wrapping_ : no_injection_;
+  // A jump through a slot has the wrapper of the calls through it.
+  const bool alone = !(point.tail_jump && point.slot);
   const elf::LoadedObject* defined_in = object_at(point.address);
-  if (reason.empty() && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
-  if (reason.empty() && services_.recording == agent::Mode::count) reason = why_not_counted(probe);
+  if (reason.empty() && alone && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
+  if (reason.empty() && services_.recording == agent::Mode::count) reason = why_not_counted(point);
   if (!reason.empty()) return stays_breakpoint(point, probe, reason);
   wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt,
-                               defined_in != nullptr && needs_borrowed_frame(point, *defined_in)});
+                               alone && defined_in != nullptr && needs_borrowed_frame(point, *defined_in)});
   wrapping_.again_at = 0;
 }
 
@@ -192,6 +195,7 @@ void Image::wrap_later() {
 void Image::wrap(const NeedStopped& need_stopped) {
   if (wrapping_.waiting.empty()) return;
   examine_borrowers();
+  examine_slots();
   examine_waiting();
   if (wrapping_.waiting.empty()) return;
   wrap_later();
@@ -243,13 +247,15 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
   for (pid_t tid : all)
     if (auto thread = mech::look_at(tid, space_->memory(), maps_)) threads.push_back(std::move(*thread));
   if (threads.size() != all.size()) return;
-  for (Waiting& function : std::exchange(wrapping_.waiting, {})) {
+  auto waiting = std::exchange(wrapping_.waiting, {});
+  wrap_slots(waiting, threads);
+  for (Waiting& function : waiting) {
     if (space_->find(function.point.address) == nullptr) continue;  // its object has gone
     const auto answer = wrap_one(function, threads);
     if (const auto* declined = std::get_if<mech::Declined>(&answer))
       stays_breakpoint(function.point, services_.registry.at(function.probe), declined->reason);
     else if (const auto* wrapped = std::get_if<mech::Trampolines::Wrapped>(&answer))
-      say_wrapped(function, *wrapped);
+      note_wrapped(function, *wrapped), say_wrapped(function, *wrapped);
     else
       comes_later(std::move(function), std::get<mech::Busy>(answer));
   }
@@ -263,15 +269,13 @@ void Image::comes_later(Waiting function, const mech::Busy& busy) {
 
 mech::Trampolines::Answer Image::wrap_one(const Waiting& function,
                                           std::span<const mech::StoppedThread> threads) {
-  const Probe& probe = services_.registry.at(function.probe);
   const VirtAddr address = function.point.address;
   const mech::BreakpointSite& site = *space_->find(address);
   if (site.probes.size() != 1 || site.serves_other_than_probes())
     return mech::Declined{"the breakpoint serves something else too"};
-  const auto errno_at = errno_of(function);
-  if (sets_errno(probe) && !errno_at && services_.recording == agent::Mode::record)
-    return mech::Declined{"where its errno lies cannot be told"};
-  auto wanted = wrapped_function(function.point, probe, services_.options, errno_at);
+  auto made = wanted_for(function);
+  if (auto* declined = std::get_if<mech::Declined>(&made)) return std::move(*declined);
+  auto& wanted = std::get<mech::Trampolines::Function>(made);
   wanted.room = function.entry->room;
   wanted.size = function.entry->size;
   if (const elf::LoadedObject* in = object_at(address)) {
@@ -281,10 +285,20 @@ mech::Trampolines::Answer Image::wrap_one(const Waiting& function,
       wanted.padding = in->file->bytes_at(*hop, arch::kNearJump);
     }
   }
+  return wrapping_.trampolines->install(wanted, threads);
+}
+
+// What its wrapper is to do.
+std::variant<mech::Trampolines::Function, mech::Declined> Image::wanted_for(const Waiting& function) {
+  const Probe& probe = services_.registry.at(function.probe);
+  const auto errno_at = errno_of(function);
+  if (sets_errno(probe) && !errno_at && services_.recording == agent::Mode::record)
+    return mech::Declined{"where its errno lies cannot be told"};
+  auto wanted = wrapped_function(function.point, probe, services_.options, errno_at);
   if (function.borrows) borrow(wanted, function);
   if (function.borrows && !wanted.borrowed)
     return mech::Declined{"no code that it could return through describes a frame"};
-  return wrapping_.trampolines->install(wanted, threads);
+  return wanted;
 }
 
 std::optional<int64_t> Image::errno_of(const Waiting& function) {
@@ -292,27 +306,35 @@ std::optional<int64_t> Image::errno_of(const Waiting& function) {
   return sets ? errno_offset(function.point.address) : std::nullopt;
 }
 
-void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped) {
+void Image::note_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped) {
   wrapping_.functions.resize(std::max<size_t>(wrapping_.functions.size(), wrapped.index + 1));
   wrapping_.functions[wrapped.index] = {function.probe, function.point.address, function.point.caller_object,
-                                        errno_of(function)};
+                                        errno_of(function), static_cast<bool>(function.point.slot)};
+}
+
+void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped) {
   ++services_.trampolines;
+  const plan::ProbePoint& point = function.point;
   Armed& armed = armed_.at(function.key);
-  armed.address = wrapped.jump;
-  armed.stands = wrapped.stands;
+  armed = {point.slot ? point.caller_object : point.object, wrapped.jump, wrapped.stands, true};
   const Probe& probe = services_.registry.at(function.probe);
   bool told = false;
   for (decode::ArmedProbe& report : newly_armed_) {
-    if (report.label != &probe.label || report.address != function.point.address) continue;
+    if (report.label != &probe.label || report.address != point.address) continue;
     report.mechanism = "trampoline";
     told = true;
   }
   if (services_.options.mechanism == Options::Mechanism::automatic)
     services_.reporter.note("trampolines since they were called often", probe.label.text());
   if (!told && services_.options.lists_probes())
-    newly_armed_.push_back({&probe.label, function.point.address, "trampoline", function.point.reason});
-  explain(fmt::format("{} at {}: trampoline; {} bytes of its code run elsewhere", probe.label.text(),
-                      function.point.address, wrapped.covered));
+    newly_armed_.push_back({&probe.label, point.address, "trampoline", point.reason});
+  if (!services_.options.explain) return;
+  const std::string how =
+      point.slot
+          ? fmt::format("the GOT slot at {} of {} leads to it", point.slot,
+                        object(point.caller_object) != nullptr ? object(point.caller_object)->name() : "")
+          : fmt::format("{} bytes of its code run elsewhere", wrapped.covered);
+  explain(fmt::format("{} at {}: trampoline; {}", probe.label.text(), point.address, how));
 }
 
 uint64_t Image::take_unplaced() {

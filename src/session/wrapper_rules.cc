@@ -118,8 +118,9 @@ ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& pro
   return {bytes, further || decoder.has_structs_in_memory()};
 }
 
-std::string why_not_counted(const Probe& probe) {
-  return probe.only_from_caller ? "whose call it is must be asked at each (no stub serves)" : std::string();
+std::string why_not_counted(const plan::ProbePoint& point) {
+  return point.only_from_caller && !point.slot ? "whose call it is must be asked at each (no stub serves)"
+                                               : std::string();
 }
 
 bool sets_errno(const Probe& probe) {

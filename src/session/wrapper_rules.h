@@ -24,7 +24,7 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
                             const elf::LoadedObject& defined_in);
 
 // Why its calls cannot be counted where they are made; empty where they can.
-std::string why_not_counted(const Probe& probe);
+std::string why_not_counted(const plan::ProbePoint& point);
 
 // What the caller of a function may have put into memory for it. Its prototype is known.
 ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& probe);

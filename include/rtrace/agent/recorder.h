@@ -319,14 +319,14 @@ struct ControlHead {
 // A function's entry that holds our jump, to the wrapper or, where there is room for a short one only, to
 // another in the padding that it leads to. Address 0: none.
 struct EntryNote {
-  static constexpr unsigned kLength = 5;
-  uint64_t address;
-  uint8_t original[kLength], written[kLength];  // the first `length`
-  uint8_t padding[kLength], hop[kLength];       // what stood there, and the jump; where `length` is less
+  static constexpr unsigned kLength = 8;
+  uint64_t address;                             // of a function's first instruction, or of a GOT slot
+  uint8_t original[kLength], written[kLength];  // the first `length`: of a slot all
+  uint8_t padding[kLength], hop[kLength];       // of a short jump: what stood there, and the jump from there
   uint8_t length;
-  uint8_t unused[3];
+  uint8_t unused[7];
 };
-static_assert(sizeof(EntryNote) == 32 && sizeof(ControlHead) <= kControlOffset);
+static_assert(sizeof(EntryNote) == 48 && sizeof(ControlHead) <= kControlOffset);
 
 inline constexpr uint64_t kMostShapeEntries = uint64_t{1} << 16;  // 16 bits number them
 

@@ -157,4 +157,9 @@ class ElfFile {
   std::unique_ptr<Impl> impl_;
 };
 
+// Those of these GOT slots with which the object's code does more than `call *slot(%rip)` and
+// `jmp *slot(%rip)`: it loads, compares or addresses them, so that what they hold is a pointer of the
+// program's. Sorted. Not seen is code that finds its GOT by a register (-mcmodel=large).
+std::vector<ElfAddr> slots_used_otherwise(const ElfFile& file, std::vector<ElfAddr> slots);
+
 }  // namespace rtrace::elf

@@ -20,6 +20,8 @@ struct ForeignBytes {
   std::vector<std::byte> original, written;
   // A jump in padding, to which a short one at a function's entry leads. A thread may be about to come there.
   bool hop = false;
+  // A GOT slot, which leads to a wrapper.
+  bool slot = false;
 };
 
 struct Remains {

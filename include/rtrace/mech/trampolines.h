@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -71,11 +72,20 @@ class Trampolines {
     std::vector<agent::ShapeEntry> shapes = {};  // of the plan's captures
     // Where it may be unwound through.
     std::optional<BorrowedFrame> borrowed = std::nullopt;
+    // Not the function is wrapped then, but what calls it through this GOT slot, which holds `entry` and is
+    // read by `call` and `jmp` only: it leads to the wrapper, which takes the place of these probes. Of the
+    // rest `plan`, `shapes` and `borrowed` count.
+    VirtAddr slot = {};
+    struct Probe {
+      VirtAddr site;
+      BreakpointSite::Owner owner;
+    };
+    std::vector<Probe> replaces = {};
   };
   struct Wrapped {
     uint32_t index = 0;  // of the recorder's functions
-    VirtAddr jump;       // where our jump stands
-    std::byte stands{};  // its first byte
+    VirtAddr jump;       // where our jump, or what a slot leads to, stands
+    std::byte stands{};  // there
     uint8_t covered = 0;
   };
   using Answer = std::variant<Wrapped, Declined, Busy>;
@@ -83,8 +93,8 @@ class Trampolines {
   // what is overwritten, or in the breakpoint's copy of it, are sent on.
   Answer install(const Function& function, std::span<const StoppedThread> threads);
 
-  // The functions' own first bytes again, in this memory or in that of a fork child. Wrappers that are
-  // running go on.
+  // The functions' own first bytes and the slots' own values again, in this memory or in that of a fork
+  // child. Wrappers that are running go on.
   void restore(const tracee::ProcessMemory& memory) const;
   // Afterwards, the padding that short jumps led through, but for what one of `threads`, all that the memory
   // has, can come back to.
@@ -131,6 +141,10 @@ class Trampolines {
   bool has_open_calls() const;
   std::variant<Made, Declined, Busy> make_code(const Function& function, std::span<const std::byte> own,
                                                uint32_t index);
+  std::string write_code(const Function& function, const Made& made, std::span<const std::byte> copy,
+                         uint32_t index);
+  std::optional<Made> allocate(const Function& function);
+  void release(const Function& function, const Made& made);
   using Moves = std::vector<std::pair<pid_t, VirtAddr>>;
   bool at_system_call(VirtAddr pc) const;
   std::variant<Moves, Busy> make_way(const Function& function, const Made& made,
@@ -139,6 +153,12 @@ class Trampolines {
   bool write_plan(const Function& function, agent::FunctionPlan plan, uint32_t index);
   bool write_hop(VirtAddr at, std::span<const std::byte> jump) const;
   Answer write_jump(const Function& function, const Made& made, uint32_t index);
+  // slot_wrappers.cc
+  Answer install_slot(const Function& function, std::span<const StoppedThread> threads);
+  Answer write_slot(const Function& function, const Made& made);
+  std::variant<Moves, Busy> way_from(const Function::Probe& probe, VirtAddr entry,
+                                     std::span<const StoppedThread> threads) const;
+  bool slot_was_written_to() const;
 
   AddressSpace& space_;
   PatchLedger& ledger_;

@@ -37,6 +37,9 @@ struct ProbePoint {
   bool only_from_caller = false;
   bool tail_jump =
       false;  // the address is a `jmp *slot(%rip)` of the caller, followed by the entry: one call
+  // The caller's GOT slot through which both of these go, where no stub goes through it too. 0: there is
+  // none, or more than one.
+  VirtAddr slot;
   bool no_return = false;  // a `.cold` part: it is jumped to, and has no return of its own
   bool clone = false;      // `.isra`, `.constprop`, `.part`: arguments are not what the prototype says ("~")
   std::string prototype_object;  // SONAME or basename of the callee's object where it is known: prototypes

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "rtrace/agent/recorder.h"
+#include "rtrace/arch/jump.h"
 #include "rtrace/arch/placement.h"
 
 namespace rtrace::mech {
@@ -54,7 +55,10 @@ class Pages {
     code.range = {{0x1000}, {0x3000}};
     code.executable = true;
     code.inode = 1;
-    return find_remains(tracee::ProcessMemory(getpid()), {code, entry, rest});
+    tracee::MapsEntry data = code;
+    data.range = {{0x8000}, {0x9000}};
+    data.executable = false;
+    return find_remains(tracee::ProcessMemory(getpid()), {code, data, entry, rest});
   }
 
  private:
@@ -144,8 +148,9 @@ void note_jump(Pages& pages, VirtAddr at, VirtAddr to) {
   auto& note = pages.as<agent::EntryNote>(3)[1];
   note.address = at.value;
   std::memset(note.original, 0x90, sizeof note.original);
+  note.length = arch::kNearJump;
   note.written[0] = 0xe9;
-  const auto distance = static_cast<int32_t>(to.value - at.value - sizeof note.written);
+  const auto distance = static_cast<int32_t>(to.value - at.value - arch::kNearJump);
   std::memcpy(note.written + 1, &distance, sizeof distance);
 }
 
@@ -170,6 +175,28 @@ TEST(Remains, TellWhatBelongsWhereEachJumpToAWrapperStands) {
   EXPECT_THAT(near.find().bytes, IsEmpty());
   near.as<agent::ControlHead>(0)->notes_count = ~uint64_t{0};
   EXPECT_THAT(near.find().bytes, IsEmpty());
+}
+
+TEST(Remains, TellWhatBelongsInEachSlotThatLeadsToAWrapper) {
+  constexpr VirtAddr kSlot{0x8008};
+  Pages pages(6);
+  pages.header(5, agent::kCopiesMapping, arch::kPageSize);
+  note_jump(pages, kSlot, {});
+  auto& note = pages.as<agent::EntryNote>(3)[1];
+  note.length = sizeof note.written;
+  const auto lead_to = [&](VirtAddr to) { std::memcpy(note.written, &to.value, sizeof to.value); };
+  lead_to(pages.at(5) + 64);
+  const Remains remains = pages.find();
+  ASSERT_THAT(remains.bytes, SizeIs(1));
+  EXPECT_TRUE(remains.bytes[0].slot);
+  EXPECT_EQ(remains.bytes[0].address, kSlot);
+  EXPECT_EQ(remains.bytes[0].original, std::vector(8, std::byte{0x90}));
+  // Neither where it leads elsewhere, nor in code.
+  lead_to({0x10});
+  EXPECT_THAT(pages.find().bytes, IsEmpty());
+  lead_to(pages.at(5) + 64);
+  note.address = 0x2000;
+  EXPECT_THAT(pages.find().bytes, IsEmpty());
 }
 
 TEST(Remains, WithHostileNumbersAreNotBelieved) {

@@ -52,6 +52,12 @@ TEST(WayOn, WhoIsInsideGoesOnAtTheSameInstruction) {
     EXPECT_EQ(from(kEntry + at), kEntry + at) << at;  // no instruction's beginning
 }
 
+TEST(PlaceInProgram, IsWhereTheStackIsTheSame) {
+  EXPECT_EQ(place_in_program(kSiteCopy, site()), kEntry);
+  EXPECT_EQ(place_in_program(kSiteCopy + 7, site()), kEntry + 1);
+  for (uint64_t at : {1, 2, 3, 8, 11}) EXPECT_EQ(place_in_program(kSiteCopy + at, site()), VirtAddr{}) << at;
+}
+
 TEST(WayOn, WhoIsElsewhereStays) {
   for (const VirtAddr pc : {kEntry + 8, kEntry + 100, kTo, VirtAddr{0x1000}}) EXPECT_EQ(from(pc), pc);
 }

@@ -69,10 +69,12 @@ TEST_F(CallSites, WithoutAStubAreTheCalleesEntryAndTheTailJumps) {
   EXPECT_TRUE(callee.only_from_caller);
   EXPECT_EQ(callee.caller_object, process_[2].id);
   EXPECT_THAT(callee.reason, HasSubstr("found by name"));
+  EXPECT_EQ(callee.slot, process_[2].at(process_.slot(2, "plan_send_query").slot));
   const ProbePoint& jump = plan.points[1];
   EXPECT_TRUE(jump.tail_jump);
   EXPECT_EQ(jump.object, process_[2].id);
   EXPECT_EQ(jump.name, "plan_send_query");
+  EXPECT_EQ(jump.slot, callee.slot);
   auto tail_caller = process_.function(2, "caller_tail_calls");
   EXPECT_EQ(jump.address, process_[2].at(tail_caller.address + 10)) << "behind the 10 bytes of movabs";
 }

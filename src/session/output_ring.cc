@@ -56,7 +56,11 @@ void gather(int event_fd) {
 }  // namespace
 
 RingWriter::RingWriter(OutputRing& ring, int event_fd, OnFull on_full)
-    : ring_(ring), event_fd_(event_fd), on_full_(on_full) {}
+    : ring_(ring), event_fd_(event_fd), on_full_(on_full), parent_(getppid()) {}
+
+bool RingWriter::nobody_reads() const {
+  return reader_gone() || ring_.leaving.load() != 0 || getppid() != parent_;
+}
 
 // What the reader has left is free.
 void RingWriter::take_place(uint64_t number) {
@@ -113,8 +117,7 @@ bool RingWriter::wait_for_room(uint64_t size) {
   for (int idle = 0;;) {
     const uint64_t tail = ring_.tail.load(std::memory_order_acquire);
     if (has_room(size)) return true;
-    if (reader_gone() || ring_.leaving.load() != 0 || tail == stalled_at_ || on_full_ == OnFull::drop)
-      return false;
+    if (nobody_reads() || tail == stalled_at_ || on_full_ == OnFull::drop) return false;
     idle = tail == seen_tail ? idle + 1 : 0;
     seen_tail = tail;
     if (on_full_ == OnFull::block_a_while && idle > kBlockedRetries) {
@@ -165,7 +168,7 @@ void RingWriter::resume() {
 void RingWriter::wait_to_resume() {
   on_full_ = OnFull::block;
   stalled_at_ = ~uint64_t{0};
-  while (losing_ && !may_resume() && !reader_gone() && ring_.leaving.load() == 0) {
+  while (losing_ && !may_resume() && !nobody_reads()) {
     wake_reader();
     nanosleep(&kRetry, nullptr);
   }

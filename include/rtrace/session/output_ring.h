@@ -50,6 +50,7 @@ enum class OnFull : uint8_t {
 // The engine's end. Each write is one frame: its length, its channel, its bytes.
 class RingWriter : public sink::Output {
  public:
+  // The reader is the process's parent, or lives in the process itself.
   RingWriter(OutputRing& ring, int event_fd, OnFull on_full);
   void write(std::string_view bytes) override { put(Channel::output, bytes); }
   void notice(std::string_view line) { put(Channel::notice, line); }
@@ -73,6 +74,8 @@ class RingWriter : public sink::Output {
  private:
   void put(Channel channel, std::string_view bytes);
   bool has_room(uint64_t size) const;
+  // For good: it does not want more, leaves, or has died, which it has no time to say.
+  bool nobody_reads() const;
   bool wait_for_room(uint64_t size);
   void take_place(uint64_t number);
   void copy_in(uint64_t position, const void* data, size_t size);
@@ -83,6 +86,7 @@ class RingWriter : public sink::Output {
   OutputRing& ring_;
   int event_fd_;
   OnFull on_full_;
+  pid_t parent_;
   uint64_t dropped_ = 0;
   bool losing_ = false;
   bool in_line_ = false;  // the output ends in the middle of a line

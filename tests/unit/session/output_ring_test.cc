@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <functional>
 #include <random>
 #include <thread>
@@ -318,6 +321,34 @@ TEST_F(OutputRingTest, AFullRingWithoutAReaderDoesNotHoldTheWriter) {
   ring().reader_gone = 1;
   writer.write(std::string(2 * kMiB, 'x'));
   EXPECT_EQ(writer.take_dropped(), 1u);
+}
+
+TEST_F(OutputRingTest, AReaderThatHasDiedIsWaitedForNoMore) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const auto say = [&] { return write(ends[1], "x", 1) == 1; };
+  const auto hear = [&] {
+    char byte = 0;
+    return read(ends[0], &byte, 1) == 1;
+  };
+  const pid_t reader = fork();
+  if (reader == 0 && fork() == 0) {
+    alarm(60);  // where it waits for ever
+    RingWriter writer(ring(), event.get(), OnFull::block);
+    fill(writer);
+    (void)say();
+    writer.write(std::string(kMiB, 'g'));
+    writer.wait_to_resume();
+    _exit(say() ? 0 : 1);
+  }
+  if (reader == 0)
+    for (;;) pause();
+  close(ends[1]);
+  ASSERT_TRUE(hear());
+  kill(reader, SIGKILL);
+  waitpid(reader, nullptr, 0);
+  EXPECT_TRUE(hear());
+  close(ends[0]);
 }
 
 TEST_F(OutputRingTest, AReaderThatTakesNothingForASecondCostsFramesWhichAreCounted) {

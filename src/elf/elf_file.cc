@@ -17,6 +17,7 @@
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
 #include "sdt_notes.h"
+#include "slot_uses.h"
 #include "symbol_order.h"
 #include "symtab.h"
 
@@ -338,6 +339,10 @@ std::vector<CallSlot> ElfFile::find_call_slots(std::span<const std::string_view>
   std::vector<CallSlot> found;
   std::ranges::copy_if(slots.slots(), std::back_inserter(found), named);
   return found;
+}
+
+std::vector<ElfAddr> ElfFile::slots_used_otherwise(std::vector<ElfAddr> slots) const {
+  return find_other_uses(impl_->image, impl_->relocations, std::move(slots));
 }
 
 const std::vector<IrelativeSlot>& ElfFile::irelative_slots() const {

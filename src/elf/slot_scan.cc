@@ -6,8 +6,6 @@
 #include <array>
 #include <bit>
 
-#include "rtrace/elf/elf_file.h"
-
 namespace rtrace::elf {
 namespace {
 
@@ -71,49 +69,6 @@ bool ends_with(Bytes bytes, uint64_t end, const std::array<uint8_t, N>& pattern)
 
 std::vector<SlotReference> find_slot_references(const CodeBytes& code, std::span<const ElfAddr> slots) {
   return Scan(code, slots).run();
-}
-
-// Whether an address is a slot is asked first: hardly any is, and the answer costs a comparison.
-std::vector<ElfAddr> find_other_uses(const CodeBytes& code, std::span<const ElfAddr> slots, Placed placed) {
-  constexpr std::array<uint64_t, 4> kImmediates = {0, 1, 2, 4};
-  std::vector<ElfAddr> found;
-  if (slots.empty()) return found;
-  const ElfAddr lowest = slots.front();
-  const uint64_t width = slots.back() - lowest + 1;
-  const auto is_slot = [&](ElfAddr address) {
-    return address - lowest < width && std::binary_search(slots.begin(), slots.end(), address);
-  };
-  const auto goes_through = [&](size_t at) {
-    return at >= 2 && code.bytes[at - 2] == kGroup5 &&
-           (code.bytes[at - 1] == kCallIndirect || code.bytes[at - 1] == kJumpIndirect);
-  };
-  for (size_t at = 0; at + sizeof(int32_t) <= code.bytes.size(); ++at) {
-    const auto value = *load<int32_t>(code.bytes, at);
-    const ElfAddr next = code.address + at + sizeof value + static_cast<uint64_t>(int64_t{value});
-    if (next + kImmediates.back() - lowest < width + kImmediates.back())
-      for (uint64_t immediate : kImmediates)
-        if (is_slot(next + immediate) && !(immediate == 0 && goes_through(at)))
-          found.push_back(next + immediate);
-    const ElfAddr absolute{static_cast<uint32_t>(value)};
-    if (placed == Placed::fixed && is_slot(absolute)) found.push_back(absolute);
-  }
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
-std::vector<ElfAddr> slots_used_otherwise(const ElfFile& file, std::vector<ElfAddr> slots) {
-  std::sort(slots.begin(), slots.end());
-  const Placed placed = file.type() == FileType::executable ? Placed::fixed : Placed::anywhere;
-  std::vector<ElfAddr> used;
-  for (const Segment& segment : file.segments()) {
-    if (!segment.executable) continue;
-    const CodeBytes code{segment.memory.begin, file.bytes_at(segment.memory.begin, segment.memory.size())};
-    const auto here = find_other_uses(code, slots, placed);
-    used.insert(used.end(), here.begin(), here.end());
-  }
-  std::sort(used.begin(), used.end());
-  return used;
 }
 
 ElfAddr stub_begin(const CodeBytes& code, ElfAddr jump) {

@@ -23,12 +23,6 @@ inline constexpr uint64_t kSlotReferenceLength = 6;  // opcode, ModRM, disp32
 // `slots` is sorted. In order of address.
 std::vector<SlotReference> find_slot_references(const CodeBytes& code, std::span<const ElfAddr> slots);
 
-// Those of `slots` (sorted) that code leads to in another way: by a displacement from rip, which instructions
-// may have up to four bytes behind; in a program at a fixed place also by a 32-bit address. Candidates: not
-// verified to be instructions; none is missed. Sorted, each once.
-enum class Placed : uint8_t { anywhere, fixed };
-std::vector<ElfAddr> find_other_uses(const CodeBytes& code, std::span<const ElfAddr> slots, Placed placed);
-
 // Where the PLT stub begins whose jump stands at `jump`: before an endbr64, and before mold's `mov
 // $index,%r11d`. `code` holds the jump. Intel SDM, ENDBR64 (f3 0f 1e fa); the prefix f2 is the bnd of Intel
 // MPX, which -z ibtplt still emits in binutils before 2.38.

@@ -234,6 +234,11 @@ void AddressSpace::remove_probe(VirtAddr site, const BreakpointSite::Owner& owne
   if (from->probes.empty() && !from->serves_other_than_probes()) give_up(site);
 }
 
+void AddressSpace::remove_probes_of(elf::ObjectId caller) {
+  for (auto& [address, site] : sites_)
+    std::erase_if(site->probes, [&](const BreakpointSite::Owner& owner) { return owner.caller == caller; });
+}
+
 void AddressSpace::give_up_returns(const std::unordered_set<VirtAddr>& awaited,
                                    std::span<const VirtAddr> standing) {
   // In its copy; or behind the int3, whose SIGTRAP is still to come: were we to die, nobody would know of

@@ -246,6 +246,7 @@ void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
   loaded_.erase(known);
   RTRACE_LOG(session, 1, "unloaded {} at {}", object.path, object.bias.value);
   space_->forget(object.range());
+  space_->remove_probes_of(object.id);
   if (wrapping_.trampolines != nullptr) wrapping_.trampolines->forget(object.range());
   std::erase_if(wrapping_.waiting, [&](const auto& function) {
     return function.point.object == object.id ||
@@ -253,7 +254,9 @@ void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
   });
   std::erase_if(objects_, [&](const auto& candidate) { return candidate.id == object.id; });
   std::erase_if(implementations_, [&](const auto& answer) { return object.maps(answer.first); });
-  std::erase_if(armed_, [&](const auto& point) { return point.second.object == object.id; });
+  std::erase_if(armed_, [&](const auto& point) {
+    return point.second.object == object.id || point.second.caller == object.id;
+  });
   services_.reporter.take(who, timestamp(), decode::Unloaded{object.path});
   for (VirtAddr stray : space_->strays())
     if (object.range().contains(stray)) check_stray(stray, object);

@@ -317,6 +317,7 @@ class Image {
   void wrap_slots(std::vector<Waiting>& waiting, std::span<const mech::StoppedThread> threads);
   mech::Trampolines::Answer wrap_slot(Waiting& function, std::span<const Waiting* const> jumps,
                                       std::span<const mech::StoppedThread> threads);
+  bool leads_there_too(const Waiting& function) const;
   std::variant<mech::Trampolines::Function, mech::Declined> wanted_for(const Waiting& function);
   void note_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped);
   void comes_later(Waiting function, const mech::Busy& busy);
@@ -360,6 +361,7 @@ class Image {
     VirtAddr address;
     std::byte stands{0xcc};  // there
     bool wrapped = false;
+    elf::ObjectId caller{};  // of a call site
   };
   std::unordered_map<std::string, Armed>
       armed_;  // what stands already, so that a second look at an object adds only what is new

@@ -209,7 +209,7 @@ void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room)
   site.probes.push_back({probe.id, point.caller_object});
   site.instants |= point.kind == plan::ProbeKind::sdt;
   if (point.semaphore) raise_semaphore(point);
-  armed_.emplace(key, Armed{point.object, point.address});
+  armed_.emplace(key, Armed{.object = point.object, .address = point.address, .caller = point.caller_object});
   if (services_.options.lists_probes())
     newly_armed_.push_back({&probe.label, point.address, "breakpoint", point.reason});
   if (services_.options.mechanism == Options::Mechanism::trampoline) consider_wrapping(point, probe);

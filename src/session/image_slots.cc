@@ -13,6 +13,8 @@ namespace {
 
 // The pauses between the tries grow: seconds in all, which no relocation takes.
 constexpr unsigned kMostTries = 10;
+constexpr std::string_view kAddressTaken =
+    "its address is taken, too: its GOT slot is not only called through, or it stands in data";
 
 }  // namespace
 
@@ -33,8 +35,8 @@ void Image::spread_heat(const plan::Plan& plan, std::vector<VirtAddr>& hot) {
   }
 }
 
-// What the callers' code says of slots that have not been asked about yet. Of a call by a slot that is a
-// pointer, too, only the function's entry can tell.
+// What the callers' files say of slots that have not been asked about yet. Of a call by what is a pointer,
+// too, only the function's entry can tell.
 void Image::examine_slots() {
   std::map<elf::ObjectId, std::vector<ElfAddr>> by_caller;
   for (const Waiting& function : wrapping_.waiting) {
@@ -45,22 +47,16 @@ void Image::examine_slots() {
   std::set<VirtAddr> pointers;
   for (auto& [id, slots] : by_caller) {
     const elf::LoadedObject& caller = *object(id);
-    for (ElfAddr slot : elf::slots_used_otherwise(*caller.file, std::move(slots)))
-      pointers.insert(caller.at(slot));
+    for (ElfAddr slot : caller.file->slots_used_otherwise(std::move(slots))) pointers.insert(caller.at(slot));
   }
   std::vector<Waiting> rest;
   for (Waiting& function : wrapping_.waiting) {
     const bool asked = function.point.slot && !function.entry;
     if (asked && pointers.contains(function.point.slot)) {
-      if (services_.recording == agent::Mode::count || function.point.tail_jump) {
-        stays_breakpoint(function.point, services_.registry.at(function.probe),
-                         "its address is taken, too: the GOT slot is loaded or compared");
-        continue;
-      }
-      function.point.slot = {};
-    } else if (asked) {
-      function.entry.emplace();
+      stays_breakpoint(function.point, services_.registry.at(function.probe), std::string(kAddressTaken));
+      continue;
     }
+    if (asked) function.entry.emplace();
     rest.push_back(std::move(function));
   }
   wrapping_.waiting = std::move(rest);
@@ -109,6 +105,16 @@ void Image::wrap_slots(std::vector<Waiting>& waiting, std::span<const mech::Stop
   }
 }
 
+// By another name: calls by that are calls of the function from there, too.
+bool Image::leads_there_too(const Waiting& function) const {
+  const elf::LoadedObject* caller = object(function.point.caller_object);
+  return caller != nullptr && std::ranges::any_of(caller->file->call_slots(), [&](const elf::CallSlot& slot) {
+           const VirtAddr at = caller->at(slot.slot);
+           return at != function.point.slot &&
+                  space_->memory().read_value<uint64_t>(at) == function.point.address.value;
+         });
+}
+
 mech::Trampolines::Answer Image::wrap_slot(Waiting& function, std::span<const Waiting* const> jumps,
                                            std::span<const mech::StoppedThread> threads) {
   const plan::ProbePoint& point = function.point;
@@ -118,6 +124,7 @@ mech::Trampolines::Answer Image::wrap_slot(Waiting& function, std::span<const Wa
     if (++function.empty_slot > kMostTries) return mech::Declined{"its GOT slot leads to no known code"};
     return mech::Busy{"its GOT slot has not been filled yet"};
   }
+  if (leads_there_too(function)) return mech::Declined{"another GOT slot leads to the same function"};
   auto made = wanted_for(function);
   if (auto* declined = std::get_if<mech::Declined>(&made)) return std::move(*declined);
   auto& wanted = std::get<mech::Trampolines::Function>(made);

@@ -61,7 +61,7 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
   const bool alone = !(point.tail_jump && point.slot);
   const elf::LoadedObject* defined_in = object_at(point.address);
   if (reason.empty() && alone && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
-  if (reason.empty() && services_.recording == agent::Mode::count) reason = why_not_counted(point);
+  if (reason.empty()) reason = why_not_told(point);
   if (!reason.empty()) return stays_breakpoint(point, probe, reason);
   wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt,
                                alone && defined_in != nullptr && needs_borrowed_frame(point, *defined_in)});
@@ -316,7 +316,8 @@ void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrappe
   ++services_.trampolines;
   const plan::ProbePoint& point = function.point;
   Armed& armed = armed_.at(function.key);
-  armed = {point.slot ? point.caller_object : point.object, wrapped.jump, wrapped.stands, true};
+  armed = {point.slot ? point.caller_object : point.object, wrapped.jump, wrapped.stands, true,
+           point.caller_object};
   const Probe& probe = services_.registry.at(function.probe);
   bool told = false;
   for (decode::ArmedProbe& report : newly_armed_) {

@@ -118,7 +118,7 @@ ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& pro
   return {bytes, further || decoder.has_structs_in_memory()};
 }
 
-std::string why_not_counted(const plan::ProbePoint& point) {
+std::string why_not_told(const plan::ProbePoint& point) {
   return point.only_from_caller && !point.slot ? "whose call it is must be asked at each (no stub serves)"
                                                : std::string();
 }

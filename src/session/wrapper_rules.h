@@ -23,8 +23,8 @@ std::string why_no_wrappers(const Options& options);
 std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
                             const elf::LoadedObject& defined_in);
 
-// Why its calls cannot be counted where they are made; empty where they can.
-std::string why_not_counted(const plan::ProbePoint& point);
+// Why a wrapper could not tell whose calls it sees; empty where it can.
+std::string why_not_told(const plan::ProbePoint& point);
 
 // What the caller of a function may have put into memory for it. Its prototype is known.
 ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& probe);

@@ -14,7 +14,7 @@ from object_life_test import Host, attached
 COUNT = 2000
 OPTIONS = ["-F", harness.CONF, "--mechanism=trampoline"]
 PROBES = ["-e", "add@MAIN", "-e", "twice@MAIN", "-e", "inner@MAIN"]
-POINTER = "its address is taken, too: the GOT slot is loaded or compared"
+POINTER = "its address is taken, too: "
 
 
 def sum_of_calls(count):
@@ -219,6 +219,31 @@ class Loaded(unittest.TestCase):
             host.quit()
         self.assertEqual(len(re.findall(r"libworker_noplt\.so->add\(", box.result.trace)), 75, box.result)
         self.assertIn("rtrace: 6 trampolines, 0 breakpoints\n", box.result.stderr)
+
+
+    def test_a_caller_that_takes_the_address_may_be_loaded_any_number_of_times(self):
+        for mode in ([], ["-c"]):
+            with self.subTest(mode=mode), Host() as host:
+                with attached(host, "--mechanism=trampoline", *mode, "-e", "twice@libpointers.so") as box:
+                    for _ in range(3):
+                        library = host.open(harness.target("libpointers.so"))
+                        host.work(library, 1000)
+                        self.assertEqual(host.ask("close %d" % library, "closed"), 0)
+                host.quit()
+                if mode:
+                    calls = harness.Summary(box.result.trace).calls()
+                    self.assertEqual(calls, {"libpointers.so->twice": 75}, box.result)
+                else:
+                    self.assertEqual(len(re.findall(r"libpointers\.so->twice\(", box.result.trace)), 75, box.result)
+                self.assertIn("libpointers.so->twice: a breakpoint, no trampoline: " + POINTER, box.result.stderr)
+
+    def test_another_object_s_call_behind_a_tail_call_is_not_the_program_s(self):
+        for mechanism in ("breakpoint", "trampoline", "auto"):
+            with self.subTest(mechanism=mechanism):
+                result = harness.run(["-F", harness.CONF, "--mechanism=" + mechanism, "-c", "-e", "add@MAIN", "-e", "twice@MAIN",
+                                      harness.target("crossing"), "3000"])
+                self.assertEqual(result.status, 0, result)
+                self.assertEqual(harness.Summary(result.trace).calls(), {"crossing->add": 10, "crossing->twice": 3000}, result)
 
 
 if __name__ == "__main__":

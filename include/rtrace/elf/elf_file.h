@@ -121,6 +121,11 @@ class ElfFile {
   std::vector<CallSlot> find_call_slots(std::string_view name) const {
     return find_call_slots(std::span(&name, 1));
   }
+  // Those of these GOT slots with which the object does more than `call *slot(%rip)` and `jmp *slot(%rip)`:
+  // it loads, compares or addresses them, or has the function's address elsewhere too, so that calls of it
+  // need not go through the slot, or what that holds is a pointer of the program's. Sorted. Reads all of the
+  // object's bytes.
+  std::vector<ElfAddr> slots_used_otherwise(std::vector<ElfAddr> slots) const;
   const std::vector<IrelativeSlot>& irelative_slots() const;
   // Undefined function names that the object imports (with their DT_VERNEED file where versioned, else
   // empty), for messages: "mysql2.so imports mysql_send_query".
@@ -156,10 +161,5 @@ class ElfFile {
   static std::unique_ptr<Impl> parse(Mapping mapping, const std::string& path);
   std::unique_ptr<Impl> impl_;
 };
-
-// Those of these GOT slots with which the object's code does more than `call *slot(%rip)` and
-// `jmp *slot(%rip)`: it loads, compares or addresses them, so that what they hold is a pointer of the
-// program's. Sorted. Not seen is code that finds its GOT by a register (-mcmodel=large).
-std::vector<ElfAddr> slots_used_otherwise(const ElfFile& file, std::vector<ElfAddr> slots);
 
 }  // namespace rtrace::elf

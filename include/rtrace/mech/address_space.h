@@ -115,6 +115,8 @@ class AddressSpace {
   void give_up(VirtAddr address);
   // A probe has no purpose there any more; where nothing else has, the site is given up.
   void remove_probe(VirtAddr site, const BreakpointSite::Owner& owner);
+  // The same for those of a caller that is gone; the sites stay, for threads run.
+  void remove_probes_of(elf::ObjectId caller);
   // The same for all that serve returns only, but those at which one is awaited. `standing`: the tasks' pcs.
   void give_up_returns(const std::unordered_set<VirtAddr>& awaited, std::span<const VirtAddr> standing);
   // Unmaps them. No thread may stand in one; `stopped` and `slack` as for make_room(). Answers what went

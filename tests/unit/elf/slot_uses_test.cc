@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 
-#include <cstring>
+#include <algorithm>
 #include <initializer_list>
 #include <vector>
 
-#include "../../../src/elf/slot_scan.h"
+#include "../../../src/elf/slot_uses.h"
 #include "elf/fixtures.h"
 
 namespace rtrace::elf {
@@ -14,22 +14,30 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr ElfAddr kCode{0x401000}, kSlot{0x404018}, kOther{0x404020};
+constexpr ElfRange kGot{{0x404000}, {0x404028}};
+const std::vector<ElfAddr> kSlots = {kSlot, kOther};
+const GotView kAnywhere{kSlots, kGot, false}, kFixed{kSlots, kGot, true};
 
-// `before`, a displacement to kSlot, and as many more bytes as the instruction has: at the end, and with
-// nops around it.
-std::vector<ElfAddr> uses(std::initializer_list<uint8_t> before, size_t behind = 0,
-                          Placed placed = Placed::anywhere) {
+CodeBytes bytes_of(const std::vector<uint8_t>& code) {
+  return {kCode, std::as_bytes(std::span(code))};
+}
+
+template <typename T>
+void append(std::vector<uint8_t>& code, T value) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
+  code.insert(code.end(), bytes, bytes + sizeof value);
+}
+
+// `before`, a displacement to `to`, and as many more bytes as the instruction has: at the end, and with nops
+// around it.
+std::vector<ElfAddr> uses(std::initializer_list<uint8_t> before, size_t behind = 0, ElfAddr to = kSlot) {
   std::vector<uint8_t> code(8, 0x90);
   code.insert(code.end(), before);
-  const ElfAddr next = kCode + code.size() + sizeof(int32_t) + behind;
-  const auto displacement = static_cast<int32_t>(kSlot - next);
-  const auto* bytes = reinterpret_cast<const uint8_t*>(&displacement);
-  code.insert(code.end(), bytes, bytes + sizeof displacement);
+  append(code, static_cast<int32_t>(to - (kCode + code.size() + sizeof(int32_t) + behind)));
   code.insert(code.end(), behind, 0x5a);
-  const std::vector<ElfAddr> slots = {kSlot, kOther};
-  const auto at_the_end = find_other_uses({kCode, std::as_bytes(std::span(code))}, slots, placed);
+  const auto at_the_end = uses_in_code(bytes_of(code), kAnywhere);
   code.insert(code.end(), 8, 0x90);
-  EXPECT_EQ(find_other_uses({kCode, std::as_bytes(std::span(code))}, slots, placed), at_the_end);
+  EXPECT_EQ(uses_in_code(bytes_of(code), kAnywhere), at_the_end);
   return at_the_end;
 }
 
@@ -43,7 +51,6 @@ TEST(SlotUses, ACallAndAJumpThroughItAreNone) {
 TEST(SlotUses, EveryOtherInstructionThatLeadsThereIsOne) {
   EXPECT_THAT(uses({0x48, 0x8b, 0x05}), ElementsAre(kSlot)) << "mov slot(%rip), %rax";
   EXPECT_THAT(uses({0x4c, 0x3b, 0x35}), ElementsAre(kSlot)) << "cmp slot(%rip), %r14";
-  EXPECT_THAT(uses({0x48, 0x8d, 0x3d}), ElementsAre(kSlot)) << "lea slot(%rip), %rdi";
   EXPECT_THAT(uses({0xff, 0x35}), ElementsAre(kSlot)) << "push slot(%rip)";
   EXPECT_THAT(uses({0x66, 0x0f, 0xd6, 0x05}), ElementsAre(kSlot)) << "movq %xmm0, slot(%rip)";
 }
@@ -54,20 +61,42 @@ TEST(SlotUses, ImmediatesBehindTheDisplacementMoveWhereItLeads) {
   EXPECT_THAT(uses({0x48, 0x81, 0x3d}, 4), ElementsAre(kSlot)) << "cmpq $imm32, slot(%rip)";
 }
 
+TEST(SlotUses, APartOfASlotIsOne) {
+  EXPECT_THAT(uses({0x8b, 0x05}, 0, kSlot + 4), testing::Contains(kSlot)) << "mov slot+4(%rip), %eax";
+}
+
+TEST(SlotUses, AreAllWhereCodeMakesAnAddressInTheGot) {
+  EXPECT_THAT(uses({0x48, 0x8d, 0x3d}), ElementsAre(kSlot, kOther)) << "lea slot(%rip), %rdi";
+  EXPECT_THAT(uses({0x48, 0x8d, 0x1d}, 0, kGot.begin), ElementsAre(kSlot, kOther)) << "its beginning";
+  EXPECT_THAT(uses({0x48, 0x8d, 0x1d}, 0, kGot.end), IsEmpty()) << "data behind it";
+  std::vector<uint8_t> large = {0x48, 0x8d, 0x1d, 0xf9, 0xff, 0xff, 0xff, 0x49, 0xbb};
+  append(large, kGot.begin - kCode);  // movabs $_GLOBAL_OFFSET_TABLE_-.L, %r11
+  EXPECT_THAT(uses_in_code(bytes_of(large), kAnywhere), ElementsAre(kSlot, kOther));
+  large[7] = 0x90;
+  EXPECT_THAT(uses_in_code(bytes_of(large), kAnywhere), IsEmpty());
+}
+
 TEST(SlotUses, AnAddressCountsWhereTheProgramLiesAtIt) {
-  std::vector<uint8_t> code = {0x48, 0x8b, 0x04, 0x25, 0x18, 0x40, 0x40, 0x00, 0xc3};  // mov slot, %rax
-  const std::vector<ElfAddr> slots = {kSlot};
-  const CodeBytes bytes{kCode, std::as_bytes(std::span(code))};
-  EXPECT_THAT(find_other_uses(bytes, slots, Placed::fixed), ElementsAre(kSlot));
-  EXPECT_THAT(find_other_uses(bytes, slots, Placed::anywhere), IsEmpty());
-  EXPECT_THAT(find_other_uses(bytes, {}, Placed::fixed), IsEmpty());
+  const std::vector<uint8_t> code = {0x48, 0x8b, 0x04, 0x25, 0x18, 0x40, 0x40, 0x00, 0xc3};  // mov slot, %rax
+  EXPECT_THAT(uses_in_code(bytes_of(code), kFixed), ElementsAre(kSlot));
+  EXPECT_THAT(uses_in_code(bytes_of(code), kAnywhere), IsEmpty());
+  EXPECT_THAT(uses_in_code(bytes_of(code), GotView{{}, kGot, true}), IsEmpty());
+}
+
+TEST(SlotUses, DistancesInDataCount) {
+  std::vector<uint8_t> table(8, 0);
+  append(table, static_cast<int32_t>(kSlot - (kCode + table.size())));
+  append(table, static_cast<int32_t>(kOther - (kCode + table.size()) + 8));  // from the table's second word
+  EXPECT_THAT(uses_in_data(bytes_of(table), kAnywhere), ElementsAre(kSlot, kOther));
+  table.insert(table.begin(), 2, 0);
+  EXPECT_THAT(uses_in_data(bytes_of(table), kAnywhere), IsEmpty());
 }
 
 TEST(SlotUses, OfAProgramAreThoseOfTheFunctionsWhoseAddressItTakes) {
   const auto file = open_fixture("no_plt");
   std::vector<ElfAddr> slots;
   for (const CallSlot& slot : file->call_slots()) slots.push_back(slot.slot);
-  const auto used = slots_used_otherwise(*file, slots);
+  const auto used = file->slots_used_otherwise(slots);
   const auto is_used = [&](const char* name) {
     return std::ranges::find(used, slot_of(*file, name)->slot) != used.end();
   };

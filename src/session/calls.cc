@@ -151,10 +151,11 @@ void CallTracer::observe_entries(Task& task, const mech::BreakpointSite& site, s
   above_ = words_above(memory_, regs_.sp() + kWord);
   const auto return_address = memory_.read_value<uint64_t>(regs_.sp());
   if (!return_address) return;  // no stack: the call itself is about to fault
-  const auto jumped = task.tail_jump;
   for (const Owner& owner : owners) observe_entry(task, site, owner, VirtAddr{*return_address}, need_stopped);
   // Where it leads comes next, or nothing with that stack does.
-  if (jumped && jumped->sp == regs_.sp() && task.tail_jump == jumped) task.tail_jump.reset();
+  const bool jumps = std::ranges::any_of(
+      owners, [&](const Owner& owner) { return services_.registry.at(owner.probe).tail_jump; });
+  if (!jumps && task.tail_jump && task.tail_jump->sp == regs_.sp()) task.tail_jump.reset();
 }
 
 bool CallTracer::counts(const Task& task, const Probe& probe, VirtAddr site, elf::ObjectId caller,

@@ -113,7 +113,6 @@ struct Task : LiveCalls {
   struct TailJump {
     elf::ObjectId caller{};
     VirtAddr sp;
-    bool operator==(const TailJump&) const = default;
   };
   std::optional<TailJump> tail_jump;
 };

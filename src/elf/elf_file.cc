@@ -388,17 +388,8 @@ const std::vector<SdtNote>& ElfFile::sdt_notes() const {
   return *impl_->sdt_notes;
 }
 
-// gABI, "Initialization and Termination Functions": DT_INIT runs before the functions of DT_INIT_ARRAY.
 std::optional<ElfAddr> ElfFile::first_initializer() const {
-  ElfAddr init{impl_->dynamic.value(DT_INIT)};
-  if (init && impl_->image.executable(init)) return init;
-  ElfAddr array{impl_->dynamic.value(DT_INIT_ARRAY)};
-  if (!array) return std::nullopt;
-  for (uint64_t i = 0; i < impl_->dynamic.value(DT_INIT_ARRAYSZ) / 8 && i < 16; ++i) {
-    auto function = impl_->relocations.relative_value(impl_->image, array + i * 8);
-    if (function && impl_->image.executable({*function})) return ElfAddr{*function};
-  }
-  return std::nullopt;
+  return find_first_initializer(impl_->image, impl_->dynamic, impl_->relocations);
 }
 
 }  // namespace rtrace::elf

@@ -41,4 +41,18 @@ std::optional<uint64_t> Relocations::relative_value(const Image& image, ElfAddr 
   return load<uint64_t>(image.at(slot, 8));
 }
 
+// gABI, "Initialization and Termination Functions": DT_INIT runs before the functions of DT_INIT_ARRAY.
+std::optional<ElfAddr> find_first_initializer(const Image& image, const Dynamic& dynamic,
+                                              const Relocations& relocations) {
+  const ElfAddr init{dynamic.value(DT_INIT)};
+  if (init && image.executable(init)) return init;
+  const ElfAddr array{dynamic.value(DT_INIT_ARRAY)};
+  if (!array) return std::nullopt;
+  for (uint64_t i = 0; i < dynamic.value(DT_INIT_ARRAYSZ) / 8 && i < 16; ++i) {
+    const auto function = relocations.relative_value(image, array + i * 8);
+    if (function && image.executable({*function})) return ElfAddr{*function};
+  }
+  return std::nullopt;
+}
+
 }  // namespace rtrace::elf

@@ -36,4 +36,8 @@ class Relocations {
   size_t first_named_ = 0;
 };
 
+// The function that runs first when the object has been relocated.
+std::optional<ElfAddr> find_first_initializer(const Image& image, const Dynamic& dynamic,
+                                              const Relocations& relocations);
+
 }  // namespace rtrace::elf

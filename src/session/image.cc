@@ -15,7 +15,7 @@
 namespace rtrace::session {
 namespace {
 
-uint32_t next_object_id = 0;
+uint32_t next_object_id = 1;  // 0: none
 
 elf::ObjectId new_object_id() {
   return static_cast<elf::ObjectId>(next_object_id++);

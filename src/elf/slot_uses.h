@@ -1,5 +1,6 @@
 // Whether an object does more with a GOT slot than call through it. What is found are candidates, not
-// verified to be what they read as; none of the ways that compilers and linkers have is missed.
+// verified to be what they read as. Not looked for: code that reaches a slot from the address of something
+// beside the GOT, or by one that it computes.
 #pragma once
 
 #include <span>

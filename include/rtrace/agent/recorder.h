@@ -316,8 +316,8 @@ struct ControlHead {
   uint64_t notes, notes_count;  // address of EntryNotes
   uint64_t shared, shared_size;
 };
-// A function's entry that holds our jump, to the wrapper or, where there is room for a short one only, to
-// another in the padding that it leads to. Address 0: none.
+// A GOT slot that leads to a wrapper, or a function's entry that holds our jump, to the wrapper or, where
+// there is room for a short one only, to another in the padding that it leads to. Address 0: none.
 struct EntryNote {
   static constexpr unsigned kLength = 8;
   uint64_t address;                             // of a function's first instruction, or of a GOT slot

@@ -216,6 +216,11 @@ void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, Slot& slot, u
 
 using Room = unsigned char[sizeof(Control)];
 
+// In a child that a handler has forked, whose calls are not its parent's.
+bool is_empty(const Control& control) {
+  return *static_cast<const volatile uint64_t*>(&control.slots) == 0;
+}
+
 // In a child that a handler forks while its parent counts, all of Control is 0 from one instruction to the
 // next, and no tracer leads back who is in the midst where it has died: what is read once stays. False where
 // that has happened already.
@@ -225,7 +230,7 @@ bool copy_whole(const Control& control, Room& copy) {
   void* to = &copy;
   uint64_t words = sizeof(Control) / sizeof(uint64_t);
   asm volatile("rep movsq" : "+S"(from), "+D"(to), "+c"(words) : : "memory");
-  return mode_now(control) != Mode::off;
+  return !is_empty(control);
 }
 
 __attribute__((noinline)) uint64_t count_one_entry(const Control& found, WrapperFrame& frame,
@@ -253,6 +258,14 @@ __attribute__((noinline)) void count_one_return(const Control& found, WrapperFra
                failed ? Outcome::failed : Outcome::fine);
 }
 
+// The recorder has fallen silent meanwhile. Pages of ours stay until no call is open: one that has begun
+// ends.
+void close_call(const Control& control, WrapperFrame& frame, uint32_t function) {
+  if (is_empty(control)) return;
+  if (control.summaries_count != 0) return count_one_return(control, frame, function);
+  if (Slot* const slot = own_slot(control)) add_alone(slot->open, ~uint64_t{0});
+}
+
 }  // namespace
 
 uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, Passed passed) {
@@ -268,8 +281,9 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, P
 }
 
 void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
+  if (frame.kept.first == 0) return;
   const Mode mode = mode_now(control);
-  if (frame.kept.first == 0 || mode == Mode::off) return;
+  if (mode == Mode::off) return close_call(control, frame, function);
   if (mode == Mode::count) return count_one_return(control, frame, function);
   const uint64_t ticks = now(control);
   Slot* const slot = own_slot(control);

@@ -113,20 +113,25 @@ void Engine::run() {
       handle(*answer.event);
     else if (answer.no_children)
       break;
+    else
+      nothing_was_due_ = monotonic_now();
   }
-  const bool alone = getppid() != wiring_.front_end;
+  const bool alone = is_alone();
   detach_all();
   reporter_.end();
   closing_words();
-  if (alone) say_alone();
+  if (alone) say_alone("its visible process was killed; all traced processes run on untraced");
   const ToFrontEnd done{ToFrontEnd::Kind::done, 0};
   (void)!send(wiring_.socket, &done, sizeof done, MSG_NOSIGNAL);
 }
 
+bool Engine::is_alone() const {
+  return getppid() != wiring_.front_end;
+}
+
 // Nobody prints what is in the ring any more.
-void Engine::say_alone() const {
-  const std::string_view text =
-      "rtrace: its visible process was killed; all traced processes run on untraced\n";
+void Engine::say_alone(std::string_view words) {
+  const std::string text = fmt::format("rtrace: {}\n", words);
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 

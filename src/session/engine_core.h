@@ -31,7 +31,8 @@ class Engine {
   // --- engine.cc: the loop, and what each stop asks for
   bool should_end() const;
   void keep_time();
-  void say_alone() const;
+  bool is_alone() const;
+  static void say_alone(std::string_view words);
   void handle(const tracee::WaitEvent& event);
   void on(Task& task, tracee::Trap);
   void on(Task& task, tracee::SignalDelivery stop);
@@ -284,6 +285,8 @@ class Engine {
     std::optional<mech::ThreadState> recorder;
   };
   std::map<pid_t, Birth> births_;
+  std::set<pid_t> untold_;        // have begun without their parent's event, which may be late
+  uint64_t nothing_was_due_ = 0;  // monotonic: the last time that no event was waiting
   // Images of processes that ended while a fork child of theirs had not told of itself yet: the newest last.
   std::vector<std::shared_ptr<Image>> last_images_;
   std::map<pid_t, std::string> left_before_;  // why pages of an earlier tracer stay in a process

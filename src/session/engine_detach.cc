@@ -272,8 +272,12 @@ void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
     }
     if (failure.empty()) continue;
     RTRACE_LOG(session, 1, "pages stay in {}: {}", pid, failure);
-    reporter_.notice(
-        fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, failure));
+    const std::string words =
+        fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, failure);
+    if (is_alone())
+      say_alone(words);
+    else
+      reporter_.notice(words);
   }
   if (failures.empty()) return;
   // All of them together are waited for no longer than one.

@@ -14,7 +14,8 @@ namespace rtrace::session {
 namespace {
 
 constexpr size_t kLastImages = 4;
-constexpr uint64_t kStale = 100'000'000;  // ns
+constexpr uint64_t kStale = 100'000'000;        // ns
+constexpr uint64_t kStaleBehind = 10 * kStale;  // where events are always waiting
 
 std::string program_of(pid_t pid) {
   std::error_code gone;
@@ -72,6 +73,7 @@ void Engine::on_unknown(const tracee::WaitEvent& event) {
     births_.erase(tid);
     return;
   }
+  untold_.erase(tid);  // of one that had this tid before
   Birth& birth = births_[tid];
   birth.stopped = true;
   birth.seen = timestamp().monotonic;
@@ -96,14 +98,17 @@ void Engine::begin_orphans(Process& parent) {
 }
 
 // A parent that was killed at its event never tells of its child: after a while the child is known by what it
-// is.
+// is. What we did meanwhile may have taken as long, and the event may be waiting.
 void Engine::begin_stale_births() {
   const uint64_t now = timestamp().monotonic;
   std::vector<pid_t> stale;
   for (const auto& [tid, birth] : births_)
-    if (birth.stopped && birth.parent == 0 && now - birth.seen > kStale) stale.push_back(tid);
+    if (birth.stopped && birth.parent == 0 &&
+        (nothing_was_due_ > birth.seen + kStale || now - birth.seen > kStaleBehind))
+      stale.push_back(tid);
   for (pid_t tid : stale) {
     births_.erase(tid);
+    untold_.insert(tid);
     begin_orphan(tid, image_of(tid));
   }
 }
@@ -180,7 +185,8 @@ void Engine::on(Task& task, tracee::NewTask stop) {
   const auto shares = child ? shares_memory(task, stop.kind) : std::nullopt;
   const auto tid = static_cast<pid_t>(child.value_or(0));
   // What has begun as an orphan is told of too late.
-  if (child && shares && !tasks_.contains(tid)) {
+  const bool late = untold_.erase(tid) > 0 || tasks_.contains(tid);
+  if (child && shares && !late) {
     Birth& birth = births_[tid];
     birth.parent = task.id.tid;
     birth.kind = stop.kind;

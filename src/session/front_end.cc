@@ -228,9 +228,9 @@ void FrontEnd::heal_after_engine(bool killed) {
 size_t FrontEnd::heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes) {
   try {
     const mech::Repaired repaired = mech::repair(pid, bytes, false);
-    if (!repaired.left.empty())
-      say(fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid,
-                      repaired.left));
+    const std::string& why = repaired.left.empty() ? repaired.kept : repaired.left;
+    if (!why.empty())
+      say(fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, why));
     return repaired.places;
   } catch (const Error& error) {
     // It has ended, or may not be traced by us: what can be written without is written below.

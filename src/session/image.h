@@ -43,6 +43,7 @@ struct Services {
   std::string no_recorder = {};  // why it cannot be used anywhere
   // Functions that may become trampolines; of these, what became one, and what stays. The rest still wait.
   size_t to_wrap = 0, trampolines = 0, breakpoints = 0;
+  std::set<std::string> stays_said = {};  // of what stays: once, however often its object is opened
 };
 
 // A function whose calls the threads record by themselves.

@@ -74,7 +74,7 @@ void Image::stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, 
   const std::string name = probe.label.text();
   const std::string words = fmt::format("{}: a breakpoint, no trampoline: {}", name, reason);
   if (services_.options.mechanism == Options::Mechanism::trampoline) {
-    services_.reporter.say(words);
+    if (services_.stays_said.insert(words).second) services_.reporter.say(words);
   } else {
     services_.reporter.note("breakpoints, though called often: " + reason, name);
     explain(words);

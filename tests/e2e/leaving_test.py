@@ -156,6 +156,20 @@ class Lingering(unittest.TestCase):
         self.assertEqual((harness.altered_code(self.target.pid), harness.foreign_mappings(self.target.pid)), ([], clean), result)
         self.assertEqual(self.target.end(), 0)
 
+    def test_who_survives_says_that_pages_stay(self):
+        for number, whom in enumerate(("front end", "engine"), 1):
+            with self.subTest(whom):
+                attached = harness.Attached(["-c", "--mechanism=trampoline", "-x", "read@libc.so.*"], [self.target.pid])
+                self.one_more_waits(number)
+                os.kill(attached.process.pid if whom == "front end" else engine_of(attached.process.pid), signal.SIGKILL)
+                attached.process.wait(harness.PATIENCE)
+                attached.process.stdout.close()
+                harness.wait_until(lambda: re.search("process %d: .* pages of rtrace stay mapped in it" % self.target.pid,
+                                                     attached.notices()), "it is said")
+                harness.wait_until(lambda: "run on untraced" in attached.notices(), "it has let go")
+        self.moves_on()
+        self.assertEqual(self.target.end(), 0)
+
     def test_however_many_have_left_something_the_last_one_is_repaired(self):
         for number in range(1, self.SESSIONS + 1):
             self.session(number)

@@ -96,7 +96,7 @@ class UnderLoad(unittest.TestCase):
 
     def test_attach_and_detach_leave_every_byte_as_it_was(self):
         for _ in range(ROUNDS * 5):
-            attached = self.attach()
+            attached = self.attach(["-D", "session:1"])
             try:
                 harness.wait_until(self.is_wrapped, "the functions are wrapped")
                 before = self.load.done()
@@ -105,6 +105,7 @@ class UnderLoad(unittest.TestCase):
             finally:
                 result = attached.stop()
             self.assertEqual(result.status, 0, result)
+            self.assertNotIn("not stopped", result.stderr)
             if self.options == COUNTING:
                 calls = harness.Summary(result.trace).rows["labs@libc.so.6"]["calls"]
                 self.assertGreaterEqual(calls, sum(after) - sum(before), result)

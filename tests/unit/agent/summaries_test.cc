@@ -124,5 +124,40 @@ TEST_F(Summaries, KnowFailuresByTheResult) {
   EXPECT_EQ(own(1).errors, 1u);
 }
 
+class FallsSilent : public testing::TestWithParam<Mode> {
+ protected:
+  RecorderMemory memory{GetParam(), {plain_plan()}, kLeastRing, 4, GetParam() == Mode::count ? 4u : 0u};
+  WrapperStack stack;
+  uint64_t open() {
+    const Slot& slot = *own_slot(memory.control);
+    if (GetParam() == Mode::record) return slot.open;
+    const Summary& summary = *own_summary(memory.control, slot, 0);
+    uint64_t open = summary.entered;
+    for (const uint64_t count : summary.durations.counts) open -= count;
+    return open;
+  }
+};
+
+TEST_P(FallsSilent, AndCallsThatHaveBegunEnd) {
+  enter(memory.control, stack.frame, 0, {});
+  EXPECT_EQ(open(), 1u);
+  memory.control.mode = Mode::off;
+  leave(memory.control, stack.frame, 0);
+  EXPECT_EQ(open(), 0u);
+  enter(memory.control, stack.frame, 0, {});
+  EXPECT_EQ(open(), 0u);
+  leave(memory.control, stack.frame, 0);
+  EXPECT_EQ(open(), 0u);
+}
+
+TEST_P(FallsSilent, AndAForkChildDoesNotEndItsParentsCalls) {
+  enter(memory.control, stack.frame, 0, {});
+  const Control wiped{};
+  leave(wiped, stack.frame, 0);
+  EXPECT_EQ(open(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, FallsSilent, testing::Values(Mode::record, Mode::count));
+
 }  // namespace
 }  // namespace rtrace::agent

@@ -5,13 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 
 namespace rtrace::elf {
 namespace {
 
 constexpr std::byte kGroup5{0xff};  // opcode group 5, Intel SDM volume 2, table A-6
 constexpr std::byte kCallIndirect{0x15},
-    kJumpIndirect{0x25};  // ModRM: /2 and /4, mod 00, rm 101 = rip-relative
+    kJumpIndirect{0x25};                                // ModRM: /2 and /4, mod 00, rm 101 = rip-relative
+constexpr std::byte kMove{0x8b};                        // mov r64, r/m64 with REX.W before it
+constexpr std::byte kNotReg{0xc7}, kRipRelative{0x05};  // of ModRM: mod 00, rm 101, whatever the register
+// Bytes behind a load in which a call by the register is looked for. What calls leave alone may hold it for
+// as long as a loop takes; any other register is soon used for something else.
+constexpr size_t kKeptFor = 4096, kHeldFor = 64;
+constexpr uint8_t kRbx = 3, kRbp = 5, kR12 = 12;  // psABI, figure 3.4
+constexpr std::byte kReturn{0xc3};
 
 class Scan {
  public:
@@ -27,7 +35,7 @@ class Scan {
       for (unsigned mask = candidates(at); mask != 0; mask &= mask - 1)
         take(at + static_cast<unsigned>(std::countr_zero(mask)));
     for (; at < limit; ++at)
-      if (code_.bytes[at] == kGroup5) take(at);
+      if (code_.bytes[at] == kGroup5 || code_.bytes[at] == kMove) take(at);
     return std::move(found_);
   }
 
@@ -39,20 +47,64 @@ class Scan {
     __m128i is_group = _mm_cmpeq_epi8(opcodes, _mm_set1_epi8(static_cast<char>(kGroup5)));
     __m128i is_call = _mm_cmpeq_epi8(modrm, _mm_set1_epi8(static_cast<char>(kCallIndirect)));
     __m128i is_jump = _mm_cmpeq_epi8(modrm, _mm_set1_epi8(static_cast<char>(kJumpIndirect)));
-    return static_cast<unsigned>(_mm_movemask_epi8(_mm_and_si128(is_group, _mm_or_si128(is_call, is_jump))));
+    __m128i through = _mm_and_si128(is_group, _mm_or_si128(is_call, is_jump));
+    __m128i is_move = _mm_cmpeq_epi8(opcodes, _mm_set1_epi8(static_cast<char>(kMove)));
+    __m128i form = _mm_and_si128(modrm, _mm_set1_epi8(static_cast<char>(kNotReg)));
+    __m128i is_relative = _mm_cmpeq_epi8(form, _mm_set1_epi8(static_cast<char>(kRipRelative)));
+    return static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_or_si128(through, _mm_and_si128(is_move, is_relative))));
+  }
+
+  SlotReference::Kind kind_of(size_t at) const {
+    if (code_.bytes[at] == kMove) return SlotReference::Kind::load;
+    return code_.bytes[at + 1] == kCallIndirect ? SlotReference::Kind::call : SlotReference::Kind::jump;
+  }
+
+  bool may_be_reference(size_t at) const {
+    const std::byte modrm = code_.bytes[at + 1];
+    if (code_.bytes[at] == kMove) return (modrm & kNotReg) == kRipRelative && rex_of_load(at);
+    return modrm == kCallIndirect || modrm == kJumpIndirect;
+  }
+
+  std::optional<uint8_t> rex_of_load(size_t at) const {
+    constexpr uint8_t kRexW = 0x48, kRexR = 0x04;
+    if (at == 0) return std::nullopt;
+    const auto rex = std::to_integer<uint8_t>(code_.bytes[at - 1]);
+    return (rex & ~kRexR) == kRexW ? std::optional(rex) : std::nullopt;
+  }
+
+  // `call *%reg` or `jmp *%reg`, with the register that is loaded there: else it is a pointer like any other.
+  bool is_called_later(size_t at) const {
+    const bool high = (*rex_of_load(at) & 0x04) != 0;
+    const uint8_t low = std::to_integer<uint8_t>(code_.bytes[at + 1]) >> 3 & 7;
+    const auto reg = static_cast<uint8_t>(low + (high ? 8 : 0));
+    const bool is_kept = reg == kRbx || reg == kRbp || reg >= kR12;
+    const std::byte call{static_cast<uint8_t>(0xd0 + low)}, jump{static_cast<uint8_t>(0xe0 + low)};
+    const size_t begin = at + kSlotReferenceLength;
+    const size_t end = std::min(code_.bytes.size(), begin + (is_kept ? kKeptFor : kHeldFor));
+    for (size_t i = begin; i + 1 < end; ++i) {
+      if (!is_kept && (code_.bytes[i] == kReturn || may_load(i, low))) return false;
+      if (code_.bytes[i] != kGroup5 || (code_.bytes[i + 1] != call && code_.bytes[i + 1] != jump)) continue;
+      if ((code_.bytes[i - 1] == std::byte{0x41}) == high) return true;
+    }
+    return false;
+  }
+
+  // Anything else into a register of these three bits.
+  bool may_load(size_t at, uint8_t low) const {
+    return code_.bytes[at] == kMove && (std::to_integer<uint8_t>(code_.bytes[at + 1]) >> 3 & 7) == low;
   }
 
   void take(size_t at) {
-    std::byte modrm = code_.bytes[at + 1];
-    if (modrm != kCallIndirect && modrm != kJumpIndirect) return;
+    if (!may_be_reference(at)) return;
     auto displacement = *load<int32_t>(code_.bytes, at + 2);
     ElfAddr address = code_.address + at;
     ElfAddr slot = address + kSlotReferenceLength + static_cast<uint64_t>(int64_t{displacement});
     if (slot < slots_.front() || slots_.back() < slot ||
         !std::binary_search(slots_.begin(), slots_.end(), slot))
       return;
-    found_.push_back(
-        {address, slot, modrm == kCallIndirect ? SlotReference::Kind::call : SlotReference::Kind::jump});
+    const SlotReference::Kind kind = kind_of(at);
+    if (kind != SlotReference::Kind::load || is_called_later(at)) found_.push_back({address, slot, kind});
   }
 
   const CodeBytes& code_;

@@ -1,6 +1,7 @@
-// Finds `call *slot(%rip)` and `jmp *slot(%rip)` in code bytes, without decoding instructions: an opcode (ff
-// 15, ff 25) whose 32-bit displacement leads to a known GOT slot is hardly ever anything else, and what it is
-// the reader of the result decides.
+// Finds `call *slot(%rip)` and `jmp *slot(%rip)` in code bytes, and `mov slot(%rip), %reg` with a call by
+// that register behind it, without decoding instructions: an opcode (ff 15, ff 25, 8b) whose 32-bit
+// displacement leads to a known GOT slot is hardly ever anything else, and what it is the reader of the
+// result decides.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 namespace rtrace::elf {
 
 struct SlotReference {
-  enum class Kind : uint8_t { call, jump };
-  ElfAddr address;  // of the ff byte
+  enum class Kind : uint8_t { call, jump, load };
+  ElfAddr address;  // of the opcode
   ElfAddr slot;
   Kind kind = Kind::jump;
 };

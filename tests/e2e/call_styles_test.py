@@ -72,6 +72,21 @@ class Linked(unittest.TestCase):
                 process.expect("done")
 
 
+class ByRegister(unittest.TestCase):
+    """A slot that is loaded in front of a loop, beside a stub that other calls go through."""
+
+    def test_every_call_is_seen(self):
+        for options in (["-e", "add"], ["-l", "libfixture.so"]):
+            with self.subTest(options):
+                result = trace(options, "register_calls", "100")
+                self.assertEqual(count(result, r"register_calls->add\(\d+, 1\) += \d+$"), 200, result)
+
+    def test_a_pointer_that_is_only_kept_costs_nothing(self):
+        result = trace(["--explain", "-e", "twice"], "register_calls", "100")
+        self.assertEqual(count(result, r"register_calls->twice\(\d+\) += \d+$"), 100, result)
+        self.assertNotIn("callee's entry", result.stderr)
+
+
 class Begun(unittest.TestCase):
     """Functions by their first instruction."""
 

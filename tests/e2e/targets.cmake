@@ -69,6 +69,7 @@ find_package(Threads REQUIRED)
 e2e_program(crossing crossing.c COMPILE -fPIE -fno-plt LINK -pie LIBRARIES pointers)
 e2e_program(slots slots.c COMPILE -fPIE -fno-plt LINK -pie -Wl,-z,now LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
 e2e_program(entries entries.c)
+e2e_program(register_calls register_calls.c COMPILE -fPIE LINK -pie -fuse-ld=bfd)
 e2e_program(loads loads.c LIBRARIES ${CMAKE_DL_LIBS})
 e2e_program(host host.c LIBRARIES ${CMAKE_DL_LIBS})
 # The same host, linked in every way that changes how its calls look.

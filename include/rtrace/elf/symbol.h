@@ -39,7 +39,9 @@ struct CallSlot {
   Relocation relocation = Relocation::jump_slot;
   std::optional<ElfAddr>
       stub;  // where a call lands: .plt.sec before .plt, .plt.got for a GLOB_DAT; none with -fno-plt
-  bool called_directly = false;  // the text holds `call *slot(%rip)` or `jmp *slot(%rip)` besides the stub
+  // Besides the stub the text holds `call *slot(%rip)`, `jmp *slot(%rip)`, or a load of it into a register
+  // that is called soon behind that, as compilers do for loops.
+  bool called_directly = false;
   // Each place outside the stubs whose bytes read `jmp *slot(%rip)`, as the address of the opcode byte ff; a
   // prefix may stand before it, and the instruction ends 6 bytes later. Candidates: that an instruction
   // stands there is not verified, which takes disassembling the containing function from its start.

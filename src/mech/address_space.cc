@@ -56,6 +56,11 @@ std::string AddressSpace::unmap_copies_of(const tracee::ProcessMemory& child, pi
   return foothold_.leave({child, ledger_, stopped, slack});
 }
 
+std::string AddressSpace::part_copies_of(const tracee::ProcessMemory& child, pid_t stopped,
+                                         Range slack) const {
+  return foothold_.part({child, ledger_, stopped, slack}, memory_);
+}
+
 std::vector<std::byte> AddressSpace::own_code(VirtAddr address, size_t size) const {
   std::vector<std::byte> code(size);
   size_t got = memory_.read(address, code);

@@ -315,4 +315,28 @@ std::string Foothold::leave(const Means& means) const {
   return {};
 }
 
+// The mapping stays where it was, and Control says again where, for the child's thread may be about to look
+// and to write there: a record finds no ring and no owner. Without functions, which a wiped Control has not
+// either.
+std::string Foothold::part(const Means& means, const tracee::ProcessMemory& parent) const {
+  if (!existed() || !shared_.begin) return {};
+  const VirtAddr at = control_.begin + agent::kControlOffset;
+  auto control = parent.read_value<agent::Control>(at);
+  if (!control) return "its parent has ended";
+  BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
+  if (!borrowed.failure().empty()) return borrowed.failure();
+  tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
+  constexpr uint64_t kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+  const auto answer = remote.call(
+      SYS_mmap, {shared_.begin.value, shared_.size(), PROT_READ | PROT_WRITE, kFlags, ~uint64_t{0}, 0});
+  if (!answer || *answer != static_cast<int64_t>(shared_.begin.value))
+    return "the thread could not make the system call";
+  control->mode = agent::Mode::off;
+  control->functions = 0;
+  const bool written = write_value(means.memory, shared_.begin + offsetof(agent::SharedHeader, owner),
+                                   agent::kOwnerDied) == 0 &&
+                       write_value(means.memory, at, *control) == 0;
+  return written ? std::string() : "its memory cannot be written";
+}
+
 }  // namespace rtrace::mech

@@ -87,9 +87,11 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
     if (!regs || tracee::forbids_calls(child) || !space.foothold().existed()) return;
     if (!Survival::lower_in(memory, child, space)) return;
     if (space.in_copy(regs->pc())) return;
-    if (parent_image.leads_to_wrapper(child, memory)) return;
-    const std::string failure = space.unmap_copies_of(memory, child, parent_image.find_slack());
-    if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay in child {}, unused: {}", child, failure);
+    const Range slack = parent_image.find_slack();
+    const bool inside = parent_image.leads_to_wrapper(child, memory);
+    const std::string failure =
+        inside ? space.part_copies_of(memory, child, slack) : space.unmap_copies_of(memory, child, slack);
+    if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay in child {}: {}", child, failure);
   } catch (const Error& error) {
     RTRACE_LOG(session, 1, "child {}: {}", child, error.what());  // it died
   }

@@ -124,6 +124,8 @@ class AddressSpace {
   std::string unmap_copies(pid_t stopped, Range slack);
   // The same in the memory of a fork child that is let go of.
   std::string unmap_copies_of(const tracee::ProcessMemory& child, pid_t stopped, Range slack) const;
+  // What Foothold::part() does, in the memory of a fork child.
+  std::string part_copies_of(const tracee::ProcessMemory& child, pid_t stopped, Range slack) const;
 
   size_t size() const { return sites_.size(); }
 

@@ -97,6 +97,9 @@ class Foothold {
   // Unmaps everything that is ours in this memory. No thread may stand in it. What went wrong, in words; then
   // the pages stay, inert.
   std::string leave(const Means& means) const;
+  // In the memory of a fork child that stands inside a wrapper: what it goes on to write there is its own,
+  // not its parent's counts and records. What went wrong, in words.
+  std::string part(const Means& means, const tracee::ProcessMemory& parent) const;
   // They have been in its own memory.
   void forget_mapped() { mapped_ = false; }
 

@@ -50,17 +50,18 @@ bool Engine::attach(pid_t pid) {
 std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
   const Standing standing = standing_of(pid);
   if (const std::string reason = why_not_attachable(pid, standing); !reason.empty())
-    return NotAttached{fmt::format("{}: {}", pid, reason),
-                       standing.process && standing.process->state == 'Z'};
+    return NotAttached{fmt::format("{}: {}", pid, reason), first_thread_ends(pid, standing)};
   repair_before(pid);
   std::string no_image;
   std::shared_ptr<Image> image = read_image(pid, no_image);
   Process& process = add_process(pid);
   process.trap = read_trap_disposition(pid);
   if (const int error_number = seize_all(process)) {
-    const std::string reason = why_seize_failed(standing_of(pid), error_number);
+    const Standing now = standing_of(pid);
+    const std::string reason = why_seize_failed(now, error_number);
     detach({pid});
-    return NotAttached{fmt::format("{}: {}", pid, reason), error_number == ESRCH};
+    return NotAttached{fmt::format("{}: {}", pid, reason),
+                       error_number == ESRCH || first_thread_ends(pid, now)};
   }
   const std::string name = process.name;
   image = image_of_seized(pid, std::move(image), no_image);

@@ -16,11 +16,34 @@ namespace {
 
 constexpr unsigned kForkWait = 20;  // ms, for a thread to come to the stop that we asked for
 constexpr int kForkRounds = 50;
+constexpr int kSeizeAttempts = 3;
 
 bool may_be_forking(pid_t tid) {
   const auto call = tracee::read_syscall(tid);
   if (!call) return true;  // it runs, in the kernel for all we know
   return *call == SYS_fork || *call == SYS_vfork || *call == SYS_clone || *call == SYS_clone3;
+}
+
+// The kernel says EPERM of a thread that its seized creator made, for it is ours already, and of one that is
+// ending.
+bool is_ours_or_gone(const std::optional<tracee::StatusFields>& status) {
+  return !status || status->tracer == getpid() || status->state == 'Z' || status->state == 'X';
+}
+
+struct Seized {
+  int error_number = 0;
+  std::optional<tracee::StatusFields> status{};  // afterwards
+};
+
+// EPERM of a thread that nobody traces may have been said of a first thread that was ending, for another that
+// has called exec and has its tid since.
+Seized seize_whoever_has(pid_t tid, tracee::Seizing& seizing) {
+  for (int attempt = 1;; ++attempt) {
+    const int error_number = seizing.seize(tid);
+    const auto status = tracee::read_status(tid);
+    const bool may_be_another = error_number == EPERM && !is_ours_or_gone(status) && status->tracer == 0;
+    if (!may_be_another || attempt == kSeizeAttempts) return {error_number, status};
+  }
 }
 
 }  // namespace
@@ -41,14 +64,9 @@ int Engine::seize_all(Process& process, tracee::Seizing& seizing) {
     found = false;
     for (pid_t tid : tracee::read_tasks(process.pid)) {
       if ((tasks_.contains(tid) && !lost_to_exec(process, tid)) || births_.contains(tid)) continue;
-      const int error_number = seizing.seize(tid);
+      const auto [error_number, status] = seize_whoever_has(tid, seizing);
       if (error_number == ESRCH) continue;  // ended in the meantime
-      // The kernel says EPERM of a thread that its seized creator made, for it is ours already, and of one
-      // that is ending.
-      const auto status = tracee::read_status(tid);
-      const bool ours_or_gone =
-          !status || status->tracer == getpid() || status->state == 'Z' || status->state == 'X';
-      if (error_number == EPERM && ours_or_gone) continue;
+      if (error_number == EPERM && is_ours_or_gone(status)) continue;
       if (error_number != 0) return error_number;
       found = true;
       // Where it has called exec meanwhile it has the first thread's tid now, and is ours under that.

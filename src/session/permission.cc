@@ -92,6 +92,12 @@ std::string refused(const Standing& standing) {
          "security module (SELinux, AppArmor) or a seccomp filter forbids it";
 }
 
+// kthreadd is the parent of all of them (kernel/kthread.c).
+bool is_kernel_thread(pid_t pid, const tracee::StatusFields& process) {
+  constexpr pid_t kKthreadd = 2;
+  return !process.has_memory && (pid == kKthreadd || process.parent == kKthreadd);
+}
+
 }  // namespace
 
 Standing standing_of(pid_t pid) {
@@ -116,13 +122,16 @@ std::string why_not_attachable(pid_t pid, const Standing& standing) {
     return "its main thread has ended (pthread_exit), and by it its memory would be found";
   if (process.state == 'Z' || process.state == 'X')
     return "it is a zombie: it has ended, and its parent has not collected it";
-  // kthreadd is the parent of all kernel threads (kernel/kthread.c).
-  constexpr pid_t kKthreadd = 2;
-  if (!process.has_memory && (pid == kKthreadd || process.parent == kKthreadd))
-    return "it is a kernel thread";
+  if (is_kernel_thread(pid, process)) return "it is a kernel thread";
   if (!process.has_memory) return "it has ended";
   if (standing.tracer != 0) return already_traced(standing);
   return {};
+}
+
+bool first_thread_ends(pid_t pid, const Standing& standing) {
+  if (!standing.process || is_kernel_thread(pid, *standing.process)) return false;
+  const tracee::StatusFields& process = *standing.process;
+  return process.state == 'Z' || process.state == 'X' || !process.has_memory;
 }
 
 std::string why_seize_failed(const Standing& standing, int error_number) {

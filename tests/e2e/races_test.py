@@ -343,12 +343,11 @@ class Exec(unittest.TestCase):
                 result = attached.end()
                 self.assertEqual((status, result.trace.count(ADD + "2, 2)")), (7, 1), result)
 
-    def test_what_is_attached_to_in_the_midst_of_it_has_one_set_of_probes(self):
-        """Its memory is the new program's already, and that it has begun is still to be told."""
+    def attach_while_it_execs(self, how):
         with tempfile.NamedTemporaryFile() as board:
             board.write(b"\0")
             board.flush()
-            with harness.Target([harness.target("execs"), "again", board.name]) as process:
+            with harness.Target([harness.target("execs"), how, board.name]) as process:
                 for _ in range(4 * ROUNDS):
                     result = harness.Attached(["--mechanism=breakpoint", "-x", "main", "-e", "add"], [process.pid]).stop()
                     self.assertEqual((result.status, process.process.poll()), (0, None), result)
@@ -357,6 +356,13 @@ class Exec(unittest.TestCase):
                 board.write(b"1")
                 board.flush()
                 self.assertEqual(process.finish()[1], 7)
+
+    def test_what_is_attached_to_in_the_midst_of_it_has_one_set_of_probes(self):
+        """Its memory is the new program's already, and that it has begun is still to be told."""
+        self.attach_while_it_execs("again")
+
+    def test_what_has_another_first_thread_all_the_time_is_attached_to(self):
+        self.attach_while_it_execs("hop")
 
     def test_a_program_becomes_a_static_one(self):
         for how in ("self", "thread"):

@@ -28,6 +28,9 @@ Standing standing_of(pid_t pid);
 
 // What can be said before trying; empty where nothing stands against it.
 std::string why_not_attachable(pid_t pid, const Standing& standing);
+// Whether it may look otherwise in a moment: the process has ended, or another thread of it calls exec and is
+// about to be its first one.
+bool first_thread_ends(pid_t pid, const Standing& standing);
 // After PTRACE_SEIZE has failed with this errno.
 std::string why_seize_failed(const Standing& standing, int error_number);
 

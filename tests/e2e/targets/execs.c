@@ -3,7 +3,7 @@
    child does; it must end with status 7, and add(3, 3) follows). "execs told" waits for a line, calls
    add(2, 2) and ends with status 7. "execs again BOARD" becomes itself until the board's first byte is not 0,
    with so many words that the kernel has the new program's memory in place long before it says so, and ends
-   with status 7. */
+   with status 7. "execs hop BOARD": the same with few words, by another thread than the first each time. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +52,20 @@ static int again(char* program, char* board) {
   return 98;
 }
 
+static int hop(char* program, char* board) {
+  static char* words[4];
+  FILE* file = fopen(board, "r");
+  if (file == NULL || fgetc(file) != 0) return 7;
+  fclose(file);
+  words[0] = program;
+  words[1] = (char*)"hop";
+  words[2] = board;
+  pthread_t one;
+  pthread_create(&one, NULL, become, words);
+  wait_for_ever(NULL);
+  return 98;
+}
+
 static int told(void) {
   return getchar() != EOF && add(2, 2) == 4 ? 7 : 8;
 }
@@ -60,6 +74,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && strcmp(argv[1], "told") == 0) return told();
   if (argc < 3 || add(1, 1) != 2) return 99;
   if (strcmp(argv[1], "again") == 0) return again(argv[0], argv[2]);
+  if (strcmp(argv[1], "hop") == 0) return hop(argv[0], argv[2]);
   char** words = argv + 2;
   if (strcmp(argv[1], "self") == 0) become(words);
   const int traced = strcmp(argv[1], "traced") == 0;

@@ -137,6 +137,19 @@ TEST(Permission, AProcessThatEndedIsNoMatterOfPermission) {
   EXPECT_EQ(why_seize_failed(Standing{}, EPERM), "it has ended");
 }
 
+TEST(Permission, AFirstThreadThatEndsMayMakePlaceForAnother) {
+  EXPECT_FALSE(first_thread_ends(kPid, ordinary()));
+  EXPECT_FALSE(first_thread_ends(kPid, Standing{}));
+  Standing ending = ordinary();
+  ending.process->has_memory = false;  // no zombie yet
+  EXPECT_TRUE(first_thread_ends(kPid, ending));
+  ending.process->parent = 2;  // kthreadd: it never had any
+  EXPECT_FALSE(first_thread_ends(kPid, ending));
+  Standing ended = ordinary();
+  ended.process->state = 'Z';
+  EXPECT_TRUE(first_thread_ends(kPid, ended));
+}
+
 TEST(Permission, TheStandingOfALiveProcessIsRead) {
   const Standing standing = standing_of(getppid());
   ASSERT_TRUE(standing.process);

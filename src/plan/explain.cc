@@ -94,6 +94,13 @@ class NoMatch {
   void explain_entry(const Filter::Rule& rule, std::vector<std::string>& clauses) const {
     const std::string& name = rule.symbol.text();
     auto definers = all_that([&](const LoadedObject& o) { return !o.file->find_function(name).empty(); });
+    auto meant = definers;
+    std::erase_if(meant, [&](const LoadedObject* o) { return !filter_.matches(name, names_of(*o)); });
+    if (!meant.empty())
+      return clauses.push_back(
+          fmt::format("{} defines {}, and there was no time to probe it: it was loaded "
+                      "at the very end",
+                      object_list(meant), name));
     bool everywhere = matching_.size() == objects_.size();
     std::string where = everywhere              ? "no mapped object"
                         : matching_.size() == 1 ? matching_[0]->name()

@@ -31,6 +31,12 @@ TEST_F(Explain, NoMatchNamesTheNearestFunctionsImportedOnesFirst) {
                           HasSubstr("no mapped object imports it either"), Not(HasSubstr("\n"))));
 }
 
+TEST_F(Explain, NoMatchDoesNotBlameTheFilterForWhatCameTooLate) {
+  EXPECT_THAT(no_match(entry("plan_init")),
+              AllOf(HasSubstr("libplan.so.1 defines plan_init, and there was no time"),
+                    Not(HasSubstr("no mapped object"))));
+}
+
 TEST_F(Explain, NoMatchTellsWhoImportsTheName) {
   EXPECT_THAT(no_match(entry("plan_nowhere")),
               HasSubstr("caller_plt.so imports it, but nothing mapped defines it yet"));

@@ -1,6 +1,7 @@
 #include "front_end.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -97,6 +98,8 @@ void FrontEnd::start_writer() {
     if (channel == Channel::ready) close(fd);
     return true;
   });
+  // An arena of its own would cost start-up more than the writer ever allocates.
+  mallopt(M_ARENA_MAX, 1);
   writer_ = std::thread([this] { reader_->run(); });
 }
 

@@ -39,17 +39,37 @@ class OutputFile {
   std::atomic<int> error_number_ = 0;
 };
 
-// The launched command between its fork and its exec.
+// -u: who the command becomes.
+struct Identity {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups{};  // beside it
+};
+
+// What the launched command's child reads, in our memory, until its exec.
+struct LaunchOrder {
+  std::string path;
+  std::vector<char*> argv{}, shell_argv{};  // the second for a script without #!
+  std::optional<Identity> identity{};
+  pid_t tracer = 0;
+  int gate[2]{}, failure[2]{};
+};
+
+// The launched command between its start and its exec. Stays where it is and lives until the exec.
 class Launch {
  public:
-  // Forks a child that waits for go(). Signal dispositions and mask become those that rtrace was started
-  // with. Throws Error where the command or the user does not exist.
+  // Starts a child that waits for go(). Signal dispositions and mask become those that rtrace was started
+  // with. No thread may have been made before. Throws Error where the command or the user does not exist.
   Launch(const std::vector<std::string>& command, const std::string& user, pid_t tracer);
   pid_t pid() const { return pid_; }
-  // Lets it exec; the errno of a failed exec, or 0.
+  // Lets it exec; the errno of a failed exec, or 0. It has left our memory then.
   int go();
 
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
  private:
+  LaunchOrder order_;
   pid_t pid_ = 0;
   UniqueFd gate_, failure_;
 };

@@ -1,9 +1,11 @@
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -15,12 +17,6 @@
 
 namespace rtrace::session {
 namespace {
-
-struct Identity {
-  uid_t uid = 0;
-  gid_t gid = 0;
-  std::vector<gid_t> groups{};  // beside it
-};
 
 Identity identity_of(const Account& account) {
   return {account.uid, account.gid, groups_of(account.name)};
@@ -84,50 +80,50 @@ void default_signals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-[[noreturn]] void child(const std::string& path, std::vector<char*>& argv,
-                        const std::optional<Identity>& identity, pid_t tracer, int gate, int failure) {
+// Runs in the front end's memory, which goes on beside it: allocates nothing, and writes to nothing but its
+// own stack. errno is shared, too; the front end is in go() or waits for the engine meanwhile.
+int run_child(void* argument) {
+  const auto& order = *static_cast<const LaunchOrder*>(argument);
+  close(order.gate[1]);
+  close(order.failure[0]);
   char byte = 0;
-  if (read(gate, &byte, 1) != 1) _exit(127);  // the front end is gone, or gave up
-  int error_number = identity ? become(*identity) : 0;
+  if (read(order.gate[0], &byte, 1) != 1) return 127;  // the front end is gone, or gave up
+  int error_number = order.identity ? become(*order.identity) : 0;
   // Yama (Documentation/admin-guide/LSM/Yama.rst): only a named process may trace one that is no child of it.
-  prctl(PR_SET_PTRACER, tracer, 0, 0, 0);
+  prctl(PR_SET_PTRACER, order.tracer, 0, 0, 0);
   if (error_number == 0) {
     default_signals();
-    execv(path.c_str(), argv.data());
+    execv(order.path.c_str(), order.argv.data());
     error_number = errno;
-    if (error_number == ENOEXEC) {
-      // A script without #!, as execvp(3) and the shells run it.
-      std::vector<char*> words = {const_cast<char*>("sh"), const_cast<char*>(path.c_str())};
-      words.insert(words.end(), argv.begin() + 1, argv.end());
-      execv("/bin/sh", words.data());
-    }
+    // A script without #!, as execvp(3) and the shells run it.
+    if (error_number == ENOEXEC) execv("/bin/sh", order.shell_argv.data());
   }
-  (void)!write(failure, &error_number, sizeof error_number);
-  _exit(127);
+  (void)!write(order.failure[1], &error_number, sizeof error_number);
+  return 127;
 }
 
 }  // namespace
 
-Launch::Launch(const std::vector<std::string>& command, const std::string& user, pid_t tracer) {
-  const std::string path = find_command(command[0]);
-  std::optional<Identity> identity;
-  if (!user.empty()) identity = find_identity(user);
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  int gate[2], failure[2];
-  if (pipe2(gate, O_CLOEXEC) != 0 || pipe2(failure, O_CLOEXEC) != 0) throw Error::from_errno(errno, "pipe");
-  pid_ = fork();
-  if (pid_ < 0) throw Error::from_errno(errno, "fork");
-  if (pid_ == 0) {
-    close(gate[1]);
-    close(failure[0]);
-    child(path, argv, identity, tracer, gate[0], failure[1]);
-  }
-  close(gate[0]);
-  close(failure[1]);
-  gate_.reset(gate[1]);
-  failure_.reset(failure[0]);
+Launch::Launch(const std::vector<std::string>& command, const std::string& user, pid_t tracer)
+    : order_{.path = find_command(command[0]), .tracer = tracer} {
+  if (!user.empty()) order_.identity = find_identity(user);
+  auto as_argument = [](const std::string& word) { return const_cast<char*>(word.c_str()); };
+  order_.shell_argv = {const_cast<char*>("sh"), as_argument(order_.path)};
+  for (const std::string& word : command) order_.argv.push_back(as_argument(word));
+  order_.argv.push_back(nullptr);
+  order_.shell_argv.insert(order_.shell_argv.end(), order_.argv.begin() + 1, order_.argv.end());
+  if (pipe2(order_.gate, O_CLOEXEC) != 0 || pipe2(order_.failure, O_CLOEXEC) != 0)
+    throw Error::from_errno(errno, "pipe");
+  // Not unmapped: a child that was told to give up may still be on it.
+  alignas(16) static std::array<std::byte, 65536> stack;
+  // As posix_spawn(3) does, but without waiting for the exec: copying our page tables, and each page that we
+  // write to afterwards, would take longer than all else here.
+  pid_ = clone(run_child, stack.data() + stack.size(), CLONE_VM | SIGCHLD, &order_);
+  if (pid_ < 0) throw Error::from_errno(errno, "clone");
+  close(order_.gate[0]);
+  close(order_.failure[1]);
+  gate_.reset(order_.gate[1]);
+  failure_.reset(order_.failure[0]);
 }
 
 int Launch::go() {

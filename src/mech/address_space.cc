@@ -61,6 +61,11 @@ std::string AddressSpace::part_copies_of(const tracee::ProcessMemory& child, pid
   return foothold_.part({child, ledger_, stopped, slack}, memory_);
 }
 
+std::string AddressSpace::part_copies(pid_t stopped, Range slack, const Foothold::Pieces& kept) {
+  foothold_.will_borrow(memory_, slack);
+  return foothold_.part_for_good({memory_, ledger_, stopped, slack}, kept);
+}
+
 std::vector<std::byte> AddressSpace::own_code(VirtAddr address, size_t size) const {
   std::vector<std::byte> code(size);
   size_t got = memory_.read(address, code);

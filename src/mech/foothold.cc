@@ -320,9 +320,21 @@ std::string Foothold::leave(const Means& means) const {
 // either.
 std::string Foothold::part(const Means& means, const tracee::ProcessMemory& parent) const {
   if (!existed() || !shared_.begin) return {};
-  const VirtAddr at = control_.begin + agent::kControlOffset;
-  auto control = parent.read_value<agent::Control>(at);
+  auto control = parent.read_value<agent::Control>(control_.begin + agent::kControlOffset);
   if (!control) return "its parent has ended";
+  control->functions = 0;
+  const agent::MappingHeader own = header(agent::kSharedMapping, shared_.size());
+  return part_from(means, *control, {{0, std::as_bytes(std::span(&own, 1))}});
+}
+
+std::string Foothold::part_for_good(const Means& means, const Pieces& kept) const {
+  if (!existed() || !shared_.begin) return {};
+  const auto control = means.memory.read_value<agent::Control>(control_.begin + agent::kControlOffset);
+  return control ? part_from(means, *control, kept) : "its memory cannot be read";
+}
+
+// Fork children of this memory, too, may be about to look at Control.
+std::string Foothold::part_from(const Means& means, const agent::Control& as, const Pieces& kept) const {
   BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
   if (!borrowed.failure().empty()) return borrowed.failure();
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
@@ -331,12 +343,17 @@ std::string Foothold::part(const Means& means, const tracee::ProcessMemory& pare
       SYS_mmap, {shared_.begin.value, shared_.size(), PROT_READ | PROT_WRITE, kFlags, ~uint64_t{0}, 0});
   if (!answer || *answer != static_cast<int64_t>(shared_.begin.value))
     return "the thread could not make the system call";
-  control->mode = agent::Mode::off;
-  control->functions = 0;
-  const bool written = write_value(means.memory, shared_.begin + offsetof(agent::SharedHeader, owner),
-                                   agent::kOwnerDied) == 0 &&
-                       write_value(means.memory, at, *control) == 0;
-  return written ? std::string() : "its memory cannot be written";
+  const VirtAddr at = control_.begin + agent::kControlOffset;
+  agent::Control control = as;
+  control.mode = agent::Mode::off;
+  bool written = true;
+  for (const auto& [offset, bytes] : kept) written &= means.memory.write(shared_.begin + offset, bytes) == 0;
+  written &= write_value(means.memory, shared_.begin + offsetof(agent::SharedHeader, owner),
+                         agent::kOwnerDied) == 0 &&
+             write_value(means.memory, at, control) == 0;
+  const auto kept_by_children =
+      remote.call(SYS_madvise, {at.value, arch::kPageSize, uint64_t{MADV_KEEPONFORK}});
+  return written && kept_by_children == 0 ? std::string() : "its memory cannot be written";
 }
 
 }  // namespace rtrace::mech

@@ -151,6 +151,16 @@ void SharedRecords::forget_page(uint64_t page) const {
   std::atomic_ref<uint64_t>(place).compare_exchange_strong(page, 0);
 }
 
+std::vector<std::pair<uint64_t, std::span<const std::byte>>> SharedRecords::without_records() const {
+  std::vector<std::pair<uint64_t, std::span<const std::byte>>> pieces;
+  const auto add = [&](uint64_t offset, size_t size) {
+    pieces.emplace_back(offset, memory_.subspan(offset, size));
+  };
+  add(0, sizeof(agent::SharedHeader));
+  for (uint64_t index : used()) add(layout_.slots + index * sizeof(agent::Slot), sizeof(agent::Slot));
+  return pieces;
+}
+
 void SharedRecords::abandon() const {
   store(header().owner, agent::kOwnerDied);
 }

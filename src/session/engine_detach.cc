@@ -155,7 +155,10 @@ std::string Engine::failure_of_calls(const Farewell& farewell) {
   if (tracee::forbids_calls(tid)) return "a seccomp filter is in force";
   if (const auto task = tasks_.find(tid); task != tasks_.end()) rewind(*task->second);
   if (!image.survival().lower(tid, image.space())) return "the thread could not make the system call";
-  return farewell.needed.empty() ? image.space().unmap_copies(tid, image.find_slack()) : farewell.needed;
+  if (farewell.needed.empty()) return image.space().unmap_copies(tid, image.find_slack());
+  if (const std::string failure = image.part_wrapping(tid); !failure.empty())
+    RTRACE_LOG(session, 1, "pages stay in {}, shared: {}", image.pid(), failure);
+  return farewell.needed;
 }
 
 // Its code is its own again: it need not wait for a caller's calls. In a group-stop it stands anyway.
@@ -250,7 +253,9 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
   std::set<pid_t> callers;
   for (const Farewell& farewell : farewells)
     if (farewell.caller) callers.insert(*farewell.caller);
-  const bool run = how == How::together && !callers.empty() && let_others_run(leaving, callers);
+  // Where pages stay nobody may be about to write to what is parted.
+  const bool all_go = std::ranges::all_of(farewells, [](const auto& left) { return left.needed.empty(); });
+  const bool run = how == How::together && all_go && !callers.empty() && let_others_run(leaving, callers);
   for (const Farewell& farewell : farewells) take_pages_out(leaving, farewell);
   if (run)
     let_callers_run(leaving, callers);

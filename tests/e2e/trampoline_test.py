@@ -2,6 +2,7 @@
 """Calls that are counted inside the process: --mechanism=trampoline with -c."""
 import os
 import re
+import signal
 import tempfile
 import unittest
 
@@ -9,6 +10,7 @@ import harness
 
 COUNTING = ["-c", "--mechanism=trampoline"]
 LEAVES = ["-x", "strtol@libc.so.*", "-x", "labs@libc.so.*"]
+ROUNDS = int(os.environ.get("RTRACE_ROUNDS", "15"))
 NAMES = ("strtol@libc.so.6", "labs@libc.so.6")
 
 
@@ -67,6 +69,17 @@ class Counting(unittest.TestCase):
                 # Those between two forks take 300 us.
                 if options == COUNTING:
                     self.assertGreater(harness.Summary(result.trace).rows[NAMES[1]]["calls"], 100000, result)
+
+    def test_children_that_a_handler_forks_while_rtrace_leaves_live(self):
+        """Nobody sees them, and what they return into is the recorder's code still."""
+        for options in (COUNTING, ["--mechanism=trampoline", "--where", "dur > 3600s"]):
+            with self.subTest(options), harness.Target([harness.target("counts"), "forking", "1000000"]) as process:
+                for _ in range(ROUNDS):
+                    harness.Attached(options + ["-x", "labs@libc.so.*"], [process.pid]).stop()
+                os.kill(process.pid, signal.SIGUSR1)
+                said, status = process.finish()
+                self.assertEqual(status, 0, said)
+                self.assertRegex(said, r"forks \d+ died 0\n")
 
     def test_failures_are_told_as_by_breakpoints(self):
         words = ["-c", "-x", "access@libc.so.*", harness.target("counts"), "failing", "400"]

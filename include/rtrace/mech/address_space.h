@@ -126,6 +126,8 @@ class AddressSpace {
   std::string unmap_copies_of(const tracee::ProcessMemory& child, pid_t stopped, Range slack) const;
   // What Foothold::part() does, in the memory of a fork child.
   std::string part_copies_of(const tracee::ProcessMemory& child, pid_t stopped, Range slack) const;
+  // What Foothold::part_for_good() does.
+  std::string part_copies(pid_t stopped, Range slack, const Foothold::Pieces& kept);
 
   size_t size() const { return sites_.size(); }
 

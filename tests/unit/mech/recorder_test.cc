@@ -30,6 +30,12 @@ TARGET rt_outer
   pop %rdi
   ret
 
+TARGET rt_calls
+  push %rdi
+  call *%rdi
+  pop %rdi
+  ret
+
 TARGET rt_stack_arguments
   mov 8(%rsp), %rax
   add 16(%rsp), %rax
@@ -69,6 +75,7 @@ rt_half:
 extern "C" {
 uint64_t rt_add(uint64_t, uint64_t);
 uint64_t rt_outer(uint64_t, uint64_t);
+void rt_calls(void (*)());
 uint64_t rt_stack_arguments(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                             uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 void rt_registers();
@@ -274,6 +281,32 @@ TEST(Recorder, AnUnfollowedChildPassesStraightThrough) {
   recorder.unpatch();
   EXPECT_EQ(status, 0);
   recorder.read_all([&](const Record&, size_t) { ADD_FAILURE() << "the child recorded"; });
+}
+
+// What a tracer does that leaves while the call is open.
+InProcessRecorder* parted = nullptr;
+
+void part() {
+  std::vector<std::pair<uint64_t, std::vector<std::byte>>> kept;
+  for (const auto& [offset, bytes] : parted->records().without_records())
+    kept.emplace_back(offset, std::vector<std::byte>(bytes.begin(), bytes.end()));
+  auto* memory = reinterpret_cast<std::byte*>(&parted->records().header());
+  const uint64_t size = parted->records().size().layout().size;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+  ASSERT_EQ(mmap(memory, size, PROT_READ | PROT_WRITE, kFlags, -1, 0), memory);
+  for (const auto& [offset, bytes] : kept) std::memcpy(memory + offset, bytes.data(), bytes.size());
+  parted->control().mode = agent::Mode::off;
+  EXPECT_EQ(parted->records().open_calls(), 1);
+}
+
+TEST(Recorder, ACallThatIsOpenWhenTheMemoryIsPartedEndsInWhatWasKept) {
+  InProcessRecorder recorder({}, {{reinterpret_cast<const void*>(rt_calls)}});
+  parted = &recorder;
+  recorder.patch();
+  rt_calls(part);
+  recorder.unpatch();
+  EXPECT_EQ(recorder.records().used().size(), 1);
+  EXPECT_EQ(recorder.records().open_calls(), 0);
 }
 
 TEST(Recorder, LosesNothingWhereTheThreadsWaitForTheReader) {

@@ -164,6 +164,8 @@ rtrace_append_pieces_fault:
   .cfi_startproc
   testl $RTRACE_OWNER_DIED, (\owner)
   jnz \name\()_fault
+  cmpl $0, (\owner)
+  je \name\()_fault
   .endm
   .macro LOOK_ENDS name
 \name\()_fault:

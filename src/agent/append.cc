@@ -22,9 +22,9 @@ bool is_read(const Control& control) {
 
 // True where the reader may have made room: a thread that stands at a breakpoint has had its ring read.
 __attribute__((noinline)) bool wait_for_room(const Control& control, Slot& slot) {
-  auto& shared = *reinterpret_cast<SharedHeader*>(control.shared);
-  if (control.on_full == OnFull::drop || !is_read(control)) return false;
-  __atomic_add_fetch(&shared.asked, 1, __ATOMIC_RELAXED);
+  auto* const shared = reinterpret_cast<SharedHeader*>(once(control.shared));
+  if (shared == nullptr || control.on_full == OnFull::drop || !is_read(control)) return false;
+  __atomic_add_fetch(&shared->asked, 1, __ATOMIC_RELAXED);
   ask_within(control, slot);
   return is_read(control);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "rtrace/agent/recorder.h"
+#include "system.h"
 
 namespace rtrace::agent {
 
@@ -14,9 +15,10 @@ inline Mode mode_now(const Control& control) {
 
 // Somebody reads what is recorded. In a child that a handler has forked meanwhile Control is empty.
 inline bool owner_lives(const Control& control) {
-  const auto* shared =
-      reinterpret_cast<const SharedHeader*>(*static_cast<const volatile uint64_t*>(&control.shared));
-  return shared != nullptr && (__atomic_load_n(&shared->owner, __ATOMIC_ACQUIRE) & kOwnerDied) == 0;
+  const auto* shared = reinterpret_cast<const SharedHeader*>(once(control.shared));
+  if (shared == nullptr) return false;
+  const uint32_t owner = __atomic_load_n(&shared->owner, __ATOMIC_ACQUIRE);
+  return owner != 0 && (owner & kOwnerDied) == 0;
 }
 
 // A part of a record that lies elsewhere; what `label` says stands in the record. Known to append.S.

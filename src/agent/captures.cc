@@ -119,7 +119,8 @@ const Pointer* next_pointer(const Reader& reader, Level* levels, unsigned& depth
 // All that the pointers lead to in `length` bytes that can be read. Where there is no room for it, it is cut.
 void follow(Pieces& pieces, const Reader& reader, const Values& values, const Capture& from, uint64_t at,
             uint64_t length) {
-  const auto* shapes = reinterpret_cast<const ShapeEntry*>(reader.control.shapes);
+  const auto* shapes = reinterpret_cast<const ShapeEntry*>(once(reader.control.shapes));
+  if (shapes == nullptr) return;
   Level levels[kMostLevels];
   levels[0] = {at, at + length, &shapes[from.shape], 0};
   unsigned depth = 1;

@@ -20,8 +20,8 @@ __attribute__((noinline)) bool kernel_can_read(uint64_t page) {
 }
 
 bool is_known(const Control& control, uint64_t page) {
-  const auto* pages = reinterpret_cast<const uint64_t*>(control.pages);
-  return __atomic_load_n(&pages[known_page(page)], __ATOMIC_RELAXED) == page;
+  const auto* pages = reinterpret_cast<const uint64_t*>(once(control.pages));
+  return pages != nullptr && __atomic_load_n(&pages[known_page(page)], __ATOMIC_RELAXED) == page;
 }
 
 __attribute__((noinline, cold)) bool becomes_known(const Reader& reader, uint64_t page) {
@@ -39,7 +39,9 @@ bool page_known(const Reader& reader, uint64_t page) {
 }
 
 const uint32_t* owner_of(const Reader& reader) {
-  return &reinterpret_cast<const SharedHeader*>(reader.control.shared)->owner;
+  static constexpr uint32_t kNobody = kOwnerDied;
+  const auto* shared = reinterpret_cast<const SharedHeader*>(once(reader.control.shared));
+  return shared == nullptr ? &kNobody : &shared->owner;
 }
 
 bool page_readable(const Reader& reader, uint64_t page) {

@@ -6,7 +6,7 @@
 // anybody, the store of the ring's head or the first count, each of the two may be begun anew at any time
 // (recorder.h says when): r11 is as it was until then. So a child that a handler has forked looks at the mode
 // again, which is off in it, and Control empty. One that no tracer has led back, for it is dead, finds Control
-// empty in the middle: what counts looks whether an address that it has from there is one.
+// empty in the middle: it looks whether an address that it has from there is one.
 //
 // What is soon written, some twenty records ahead, is asked for early: another core may have read it last, and
 // after a rest the page itself is not at hand. Processors that do not know prefetchw do nothing (Intel SDM).
@@ -55,6 +55,8 @@ rtrace_quick_enter:
 
   imul $RTRACE_PLAN_SIZE, %r11, %rdx
   add RTRACE_CONTROL_PLANS(%rax), %rdx
+  cmp $LOW, %rdx
+  jbe 8f
   mov RTRACE_SLOT_HEAD(%rcx), %r10
   lea 8*RTRACE_ENTRY_WORDS(%r10), %rax
   cmp RTRACE_SLOT_ROOM_END(%rcx), %rax
@@ -211,6 +213,8 @@ rtrace_quick_leave:
   and $((1 << RTRACE_FUNCTION_BITS) - 1), %edx
   imul $RTRACE_PLAN_SIZE, %rdx, %rdx
   add RTRACE_CONTROL_PLANS(%rax), %rdx
+  cmp $LOW, %rdx
+  jbe 8f
   mov RTRACE_PLAN_RETURN_HEAD(%rdx), %rax
   mov %rax, KEPT(3)
   mov RTRACE_SLOT_HEAD(%rcx), %rdx

@@ -21,8 +21,10 @@ uint64_t stack_pointer(const WrapperFrame& frame) {
   return address_of(&frame) + sizeof frame + 8;
 }
 
-const FunctionPlan& plan_of(const Control& control, uint32_t function) {
-  return reinterpret_cast<const FunctionPlan*>(control.plans)[function];
+// nullptr where Control is empty.
+const FunctionPlan* plan_of(const Control& control, uint32_t function) {
+  const uint64_t plans = once(control.plans);
+  return plans == 0 ? nullptr : reinterpret_cast<const FunctionPlan*>(plans) + function;
 }
 
 // The longest record of which it is known beforehand what copying it takes.
@@ -172,8 +174,7 @@ void keep_call(WrapperFrame& frame, Slot& slot, uint64_t call) {
 
 // The stamp comes last: what follows it is the call's own time. Inside another call it comes first, for what
 // copying takes is no more that call's than this one's.
-void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
-  const FunctionPlan& plan = plan_of(control, frame.entry.head.function);
+void record_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
   const bool inside = is_inside_another(slot);
   frame.entry.ticks = 0;
   if (inside) stamp_entry(control, slot, frame);
@@ -186,8 +187,7 @@ void record_entry(const Control& control, Slot& slot, WrapperFrame& frame) {
   add_alone(slot.held, control.share_inside);
 }
 
-void record_return(const Control& control, Slot& slot, WrapperFrame& frame) {
-  const FunctionPlan& plan = plan_of(control, frame.returned.head.function);
+void record_return(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
   const uint64_t then = frame.returned.ticks, questions = slot.questions;
   const Appended appended = append_record<append_return>(control, slot, frame, plan, plan.at_return);
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
@@ -214,30 +214,10 @@ void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, Slot& slot, u
   add_alone(slot.open, ~uint64_t{0});
 }
 
-using Room = unsigned char[sizeof(Control)];
-
-// In a child that a handler has forked, whose calls are not its parent's.
-bool is_empty(const Control& control) {
-  return *static_cast<const volatile uint64_t*>(&control.slots) == 0;
-}
-
-// In a child that a handler forks while its parent counts, all of Control is 0 from one instruction to the
-// next, and no tracer leads back who is in the midst where it has died: what is read once stays. False where
-// that has happened already.
-bool copy_whole(const Control& control, Room& copy) {
-  static_assert(sizeof(Control) % sizeof(uint64_t) == 0);
-  const void* from = &control;
-  void* to = &copy;
-  uint64_t words = sizeof(Control) / sizeof(uint64_t);
-  asm volatile("rep movsq" : "+S"(from), "+D"(to), "+c"(words) : : "memory");
-  return !is_empty(control);
-}
-
 __attribute__((noinline)) uint64_t count_one_entry(const Control& found, WrapperFrame& frame,
                                                    uint32_t function, Passed passed) {
-  alignas(Control) Room room;
-  const bool whole = copy_whole(found, room);
-  const Control& control = *reinterpret_cast<const Control*>(room);
+  Control control;
+  const bool whole = copy_whole(found, control);
   const uint64_t bytes = passed.any() ? passed_bytes(whole ? control : found, frame, passed) : 0;
   Slot* const slot = whole ? own_slot(control) : nullptr;
   if (slot != nullptr)
@@ -247,13 +227,12 @@ __attribute__((noinline)) uint64_t count_one_entry(const Control& found, Wrapper
 
 __attribute__((noinline)) void count_one_return(const Control& found, WrapperFrame& frame,
                                                 uint32_t function) {
-  alignas(Control) Room room;
-  if (!copy_whole(found, room)) return;
-  const Control& control = *reinterpret_cast<const Control*>(room);
+  Control control;
+  if (!copy_whole(found, control)) return;
   const uint64_t ticks = now(control);
   Slot* const slot = own_slot(control);
   if (slot == nullptr) return;
-  const bool failed = has_failed(*slot, plan_of(control, function), frame.returned.result);
+  const bool failed = has_failed(*slot, *plan_of(control, function), frame.returned.result);
   count_return(control, *slot, {function, stack_pointer(frame), ticks}, frame.kept,
                failed ? Outcome::failed : Outcome::fine);
 }
@@ -274,9 +253,10 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, P
   if (mode == Mode::count) return count_one_entry(control, frame, function, passed);
   const uint64_t bytes = passed.any() ? passed_bytes(control, frame, passed) : 0;
   Slot* const slot = mode == Mode::off ? nullptr : own_slot(control);
-  if (slot == nullptr) return bytes;
-  prepare_entry(frame, plan_of(control, function));
-  record_entry(control, *slot, frame);
+  const FunctionPlan* const plan = plan_of(control, function);
+  if (slot == nullptr || plan == nullptr) return bytes;
+  prepare_entry(frame, *plan);
+  record_entry(control, *slot, frame, *plan);
   return bytes;
 }
 
@@ -287,9 +267,10 @@ void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
   if (mode == Mode::count) return count_one_return(control, frame, function);
   const uint64_t ticks = now(control);
   Slot* const slot = own_slot(control);
-  if (slot == nullptr) return;
-  prepare_return(frame, plan_of(control, function), *slot, ticks);
-  record_return(control, *slot, frame);
+  const FunctionPlan* const plan = plan_of(control, function);
+  if (slot == nullptr || plan == nullptr) return;
+  prepare_return(frame, *plan, *slot, ticks);
+  record_return(control, *slot, frame, *plan);
 }
 
 }  // namespace rtrace::agent

@@ -84,7 +84,9 @@ bool settle(const Control& control, Slot& slot) {
 
 }  // namespace
 
-Slot* find_slot(const Control& control, uint64_t thread) {
+Slot* find_slot(const Control& found, uint64_t thread) {
+  Control control;
+  if (!copy_whole(found, control)) return nullptr;
   Slot* slot = take_vacant(control, thread);
   if (slot != nullptr) {
     uint64_t holder = __atomic_load_n(&slot->thread, __ATOMIC_ACQUIRE);

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import harness
+from survival_test import engine_of
 
 COUNTING = ["-c", "--mechanism=trampoline"]
 LEAVES = ["-x", "strtol@libc.so.*", "-x", "labs@libc.so.*"]
@@ -76,6 +77,20 @@ class Counting(unittest.TestCase):
             with self.subTest(options), harness.Target([harness.target("counts"), "forking", "1000000"]) as process:
                 for _ in range(ROUNDS):
                     harness.Attached(options + ["-x", "labs@libc.so.*"], [process.pid]).stop()
+                os.kill(process.pid, signal.SIGUSR1)
+                said, status = process.finish()
+                self.assertEqual(status, 0, said)
+                self.assertRegex(said, r"forks \d+ died 0\n")
+
+    def test_children_that_a_handler_forks_when_the_engine_is_dead_live(self):
+        """Nobody leads them back; where the recorder's memory says nothing any more, it records nothing."""
+        for options in (COUNTING, ["--mechanism=trampoline", "--where", "dur > 3600s"]):
+            with self.subTest(options), harness.Target([harness.target("counts"), "forking", "1000000"]) as process:
+                for _ in range(ROUNDS // 3):
+                    attached = harness.Attached(options + ["-x", "labs@libc.so.*"], [process.pid])
+                    os.kill(engine_of(attached.process.pid), signal.SIGKILL)
+                    attached.process.wait(harness.PATIENCE)
+                    attached.process.stdout.close()
                 os.kill(process.pid, signal.SIGUSR1)
                 said, status = process.finish()
                 self.assertEqual(status, 0, said)

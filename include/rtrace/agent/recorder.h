@@ -138,7 +138,7 @@ inline constexpr unsigned kMostSlotBits = RTRACE_MOST_SLOT_BITS;
 struct SharedHeader {
   MappingHeader mapping;
   // A robust futex that the engine holds, from its own list (set_robust_list(2)): the kernel sets kOwnerDied
-  // when it dies, whatever it died of.
+  // when it dies, whatever it died of. 0, too, is nobody: memory that a fork child was about to be given.
   uint32_t owner;
   uint32_t asked;              // for room, by threads whose ring was full
   uint64_t unplaced;           // calls of threads for which there was no slot

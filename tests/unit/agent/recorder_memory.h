@@ -28,6 +28,7 @@ class RecorderMemory {
     memory_ = mmap(nullptr, layout_.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
     const auto begin = reinterpret_cast<uint64_t>(memory_);
+    header().owner = 1;  // somebody
     control.mode = mode;
     control.slot_bits = static_cast<uint8_t>(slot_bits);
     control.functions = functions_;

@@ -61,6 +61,7 @@ class InProcessRecorder {
       functions_[i].plan.finish(i);
       plans_.push_back(functions_[i].plan);
     }
+    records().header().owner = static_cast<uint32_t>(gettid());
     control_ = records().control({memory_.begin}, {reinterpret_cast<uint64_t>(plans_.data())});
     control_.mode = setting.mode;
     control_.on_full = setting.on_full;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "mech/in_process_recorder.h"
+#include "rtrace/arch/placement.h"
 
 // rt_stepped(a, b) runs rt_traced(a, b) with the trap flag set, so that each instruction ends with a SIGTRAP.
 asm(R"(
@@ -150,11 +151,11 @@ class Signals : public testing::Test {
     scene.code = recorder.code();
   }
   // All that a call passes through of blob and stub.
-  static std::vector<Step> steps_of_a_call() {
+  static std::vector<Step> steps_of_a_call(uint64_t first = 0) {
     std::vector<Step> steps;
     scene.steps = &steps;
     scene.half = Half::before;
-    rt_stepped(0, 0);
+    rt_stepped(first, 0);
     return steps;
   }
   // A call that meets a signal at the step.
@@ -170,6 +171,9 @@ class Signals : public testing::Test {
   }
 
   static void run_after_each_instruction();
+  static void fork_after_each_instruction(const InProcessRecorder::Setting& setting,
+                                          const std::vector<InProcessRecorder::Function>& functions,
+                                          uint32_t owner);
 
  private:
   int signal_ = SIGTRAP;
@@ -317,25 +321,55 @@ TEST_F(Signals, CountsAreExactWhereverAHandlerCountsToo) {
   }
 }
 
+// With a tracer that is dead, or about to be: the child writes to its parent's memory then, which nobody
+// reads.
+void Signals::fork_after_each_instruction(const Setting& setting,
+                                          const std::vector<InProcessRecorder::Function>& functions,
+                                          uint32_t owner) {
+  static const char kText[] = "what a pointer leads to";
+  const auto text = reinterpret_cast<uint64_t>(kText);
+  InProcessRecorder recorder(setting, functions);
+  recorder.records().know_page(text / arch::kPageSize);
+  recorder.patch();
+  rt_traced(text, 0);
+  recorder.records().header().owner = owner;
+  enter_scene(recorder);
+  scene.control = &recorder.control();
+  const std::vector<Step> steps = steps_of_a_call(text);
+  for (const Step& step : steps) {
+    const uint64_t sum = call_through(step, text, 2);
+    if (scene.in_child) _exit(sum == text + 2 && rt_traced(text, 4) == text + 4 ? 0 : 1);
+    EXPECT_EQ(sum, text + 2);
+  }
+  recorder.unpatch();
+  EXPECT_GT(scene.handled, 60u);
+  std::string lost;
+  for (uint64_t at : scene.lost) lost += fmt::format(" {:#x}", at - scene.code.begin.value);
+  EXPECT_EQ(lost, "");
+}
+
 TEST_F(Signals, AChildForkedInTheMidstOfACountedCallWithoutATracerLives) {
   handle(SIGTRAP, on_trap_fork);
-  for (const uint16_t passed_bytes : {uint16_t{0}, uint16_t{16}}) {  // which is not for quick.S
-    InProcessRecorder recorder(Setting{agent::Mode::count}, traced(0, passed_bytes));
-    recorder.patch();
-    rt_traced(0, 0);
-    enter_scene(recorder);
-    scene.control = &recorder.control();
-    const std::vector<Step> steps = steps_of_a_call();
-    for (const Step& step : steps) {
-      const uint64_t sum = call_through(step, 1, 2);
-      if (scene.in_child) _exit(sum == 3 && rt_traced(3, 4) == 7 ? 0 : 1);
-      EXPECT_EQ(sum, 3u);
-    }
-    recorder.unpatch();
-    EXPECT_GT(scene.handled, 60u);
-    std::string lost;
-    for (uint64_t at : scene.lost) lost += fmt::format(" {:#x}", at - scene.code.begin.value);
-    EXPECT_EQ(lost, "");
+  for (const uint16_t passed_bytes : {uint16_t{0}, uint16_t{16}})  // which is not for quick.S
+    fork_after_each_instruction({agent::Mode::count}, traced(0, passed_bytes), agent::kOwnerDied);
+}
+
+TEST_F(Signals, AChildForkedInTheMidstOfARecordedCallWithoutATracerLives) {
+  handle(SIGTRAP, on_trap_fork);
+  constexpr uint8_t kPieces = agent::FunctionPlan::kVectors | agent::FunctionPlan::kSecondResult;
+  for (const uint32_t owner : {agent::kOwnerDied, uint32_t{1}}) {
+    for (const uint8_t flags : {uint8_t{0}, uint8_t{agent::FunctionPlan::kCallerWords}, kPieces})
+      fork_after_each_instruction({}, traced(flags), owner);
+    fork_after_each_instruction({}, traced(kPieces, 16), owner);
+    std::vector<InProcessRecorder::Function> captures =
+        traced(agent::FunctionPlan::kCapturesAtEntry | agent::FunctionPlan::kCapturesAtReturn);
+    captures[0].plan.at_entry.count = captures[0].plan.at_return.count = 1;
+    captures[0].plan.at_entry.captures[0] = {.length = agent::Capture::Length::string, .bound = 64};
+    captures[0].plan.at_return.captures[0] = {.bound = 16};
+    fork_after_each_instruction({}, captures, owner);
+    // Its ring is full.
+    fork_after_each_instruction({.on_full = agent::OnFull::drop, .ring_bytes = agent::kLeastRing},
+                                traced(kPieces), owner);
   }
 }
 

@@ -333,27 +333,31 @@ std::string Foothold::part_for_good(const Means& means, const Pieces& kept) cons
   return control ? part_from(means, *control, kept) : "its memory cannot be read";
 }
 
-// Fork children of this memory, too, may be about to look at Control.
+// In one step, whenever we die: what is put in the mapping's place is whole. Fork children of this memory,
+// too, may be about to look at Control.
 std::string Foothold::part_from(const Means& means, const agent::Control& as, const Pieces& kept) const {
   BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
   if (!borrowed.failure().empty()) return borrowed.failure();
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
-  constexpr uint64_t kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-  const auto answer = remote.call(
-      SYS_mmap, {shared_.begin.value, shared_.size(), PROT_READ | PROT_WRITE, kFlags, ~uint64_t{0}, 0});
-  if (!answer || *answer != static_cast<int64_t>(shared_.begin.value))
-    return "the thread could not make the system call";
-  const VirtAddr at = control_.begin + agent::kControlOffset;
+  constexpr uint64_t kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  const uint64_t size = shared_.size();
+  const auto spare = remote.call(SYS_mmap, {0, size, PROT_READ | PROT_WRITE, kFlags, ~uint64_t{0}, 0});
+  if (!spare || *spare < 0) return "the thread could not make the system call";
+  const VirtAddr at{static_cast<uint64_t>(*spare)};
+  bool done = true;
+  for (const auto& [offset, bytes] : kept) done &= means.memory.write(at + offset, bytes) == 0;
+  done &= write_value(means.memory, at + offsetof(agent::SharedHeader, owner), agent::kOwnerDied) == 0;
+  const VirtAddr control_at = control_.begin + agent::kControlOffset;
   agent::Control control = as;
   control.mode = agent::Mode::off;
-  bool written = true;
-  for (const auto& [offset, bytes] : kept) written &= means.memory.write(shared_.begin + offset, bytes) == 0;
-  written &= write_value(means.memory, shared_.begin + offsetof(agent::SharedHeader, owner),
-                         agent::kOwnerDied) == 0 &&
-             write_value(means.memory, at, control) == 0;
-  const auto kept_by_children =
-      remote.call(SYS_madvise, {at.value, arch::kPageSize, uint64_t{MADV_KEEPONFORK}});
-  return written && kept_by_children == 0 ? std::string() : "its memory cannot be written";
+  constexpr uint64_t kReplace = MREMAP_MAYMOVE | MREMAP_FIXED;
+  done = done && remote.call(SYS_mremap, {at.value, size, size, kReplace, shared_.begin.value}) ==
+                     static_cast<int64_t>(shared_.begin.value);
+  if (!done) (void)remote.call(SYS_munmap, {at.value, size});
+  done = done && write_value(means.memory, control_at, control) == 0;
+  done =
+      done && remote.call(SYS_madvise, {control_at.value, arch::kPageSize, uint64_t{MADV_KEEPONFORK}}) == 0;
+  return done ? std::string() : "its memory cannot be written";
 }
 
 }  // namespace rtrace::mech

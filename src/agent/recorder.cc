@@ -216,8 +216,9 @@ void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, Slot& slot, u
 
 __attribute__((noinline)) uint64_t count_one_entry(const Control& found, WrapperFrame& frame,
                                                    uint32_t function, Passed passed) {
-  Control control;
-  const bool whole = copy_whole(found, control);
+  alignas(Control) ControlRoom room;
+  const bool whole = copy_whole(found, room);
+  const Control& control = *reinterpret_cast<const Control*>(room);
   const uint64_t bytes = passed.any() ? passed_bytes(whole ? control : found, frame, passed) : 0;
   Slot* const slot = whole ? own_slot(control) : nullptr;
   if (slot != nullptr)
@@ -227,8 +228,9 @@ __attribute__((noinline)) uint64_t count_one_entry(const Control& found, Wrapper
 
 __attribute__((noinline)) void count_one_return(const Control& found, WrapperFrame& frame,
                                                 uint32_t function) {
-  Control control;
-  if (!copy_whole(found, control)) return;
+  alignas(Control) ControlRoom room;
+  if (!copy_whole(found, room)) return;
+  const Control& control = *reinterpret_cast<const Control*>(room);
   const uint64_t ticks = now(control);
   Slot* const slot = own_slot(control);
   if (slot == nullptr) return;

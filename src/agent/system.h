@@ -35,7 +35,8 @@ inline bool is_empty(const Control& control) {
 }
 
 // For what needs much of it. What is read once stays; false where it was empty already.
-inline bool copy_whole(const Control& control, Control& copy) {
+using ControlRoom = unsigned char[sizeof(Control)];
+inline bool copy_whole(const Control& control, ControlRoom& copy) {
   static_assert(sizeof(Control) % sizeof(uint64_t) == 0);
   const void* from = &control;
   void* to = &copy;

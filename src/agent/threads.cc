@@ -85,8 +85,9 @@ bool settle(const Control& control, Slot& slot) {
 }  // namespace
 
 Slot* find_slot(const Control& found, uint64_t thread) {
-  Control control;
-  if (!copy_whole(found, control)) return nullptr;
+  alignas(Control) ControlRoom room;
+  if (!copy_whole(found, room)) return nullptr;
+  const Control& control = *reinterpret_cast<const Control*>(room);
   Slot* slot = take_vacant(control, thread);
   if (slot != nullptr) {
     uint64_t holder = __atomic_load_n(&slot->thread, __ATOMIC_ACQUIRE);

@@ -253,9 +253,10 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
   std::set<pid_t> callers;
   for (const Farewell& farewell : farewells)
     if (farewell.caller) callers.insert(*farewell.caller);
-  // Where pages stay nobody may be about to write to what is parted.
-  const bool all_go = std::ranges::all_of(farewells, [](const auto& left) { return left.needed.empty(); });
-  const bool run = how == How::together && all_go && !callers.empty() && let_others_run(leaving, callers);
+  // Nobody may be about to write to what is parted.
+  const bool parts = std::ranges::any_of(
+      farewells, [](const Farewell& left) { return !left.needed.empty() && left.image->records_calls(); });
+  const bool run = how == How::together && !parts && !callers.empty() && let_others_run(leaving, callers);
   for (const Farewell& farewell : farewells) take_pages_out(leaving, farewell);
   if (run)
     let_callers_run(leaving, callers);

@@ -67,11 +67,14 @@ std::string Image::why_pages_stay(const std::vector<pid_t>& stopped, bool all_st
   return wrapping_.trampolines->why_needed(threads);
 }
 
-// Counts need nothing: a count that finds no Control begins anew (agent/quick.S).
-std::string Image::part_wrapping(pid_t stopped) {
+bool Image::records_calls() const {
   const mech::Trampolines* wrapped = wrapping_.trampolines.get();
-  if (wrapped == nullptr || !wrapped->begun() || services_.recording != agent::Mode::record) return {};
-  return space_->part_copies(stopped, find_slack(), wrapped->records().without_records());
+  return wrapped != nullptr && wrapped->begun() && services_.recording == agent::Mode::record;
+}
+
+std::string Image::part_wrapping(pid_t stopped) {
+  if (!records_calls()) return {};
+  return space_->part_copies(stopped, find_slack(), wrapping_.trampolines->records().without_records());
 }
 
 bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const {

@@ -20,10 +20,12 @@ bool is_read(const Control& control) {
   return mode_now(control) != Mode::off && owner_lives(control);
 }
 
-// True where the reader may have made room: a thread that stands at a breakpoint has had its ring read.
+// True where the reader may have made room: a thread that stands at a breakpoint has had its ring read. A
+// slot without a ring is a fork child's, which was its parent's when this began.
 __attribute__((noinline)) bool wait_for_room(const Control& control, Slot& slot) {
   auto* const shared = reinterpret_cast<SharedHeader*>(once(control.shared));
-  if (shared == nullptr || control.on_full == OnFull::drop || !is_read(control)) return false;
+  if (shared == nullptr || slot.capacity == 0 || control.on_full == OnFull::drop || !is_read(control))
+    return false;
   __atomic_add_fetch(&shared->asked, 1, __ATOMIC_RELAXED);
   ask_within(control, slot);
   return is_read(control);

@@ -108,10 +108,13 @@ rtrace_quick_enter:
   mov KEPT(3), %rax
   add %rax, RTRACE_SLOT_HEAD(%rcx)
 rtrace_quick_enter_end:
-  incq RTRACE_SLOT_OPEN(%rcx)
   CONTROL %rax
+  cmpq $0, RTRACE_CONTROL_SLOTS(%rax)
+  je 7f                                 // a child's call is none of its parent's
+  incq RTRACE_SLOT_OPEN(%rcx)
   mov RTRACE_CONTROL_INSIDE(%rax), %eax
   add %rax, RTRACE_SLOT_HELD(%rcx)
+7:
   ret
 
 5:                                      // counts; rax: control, rcx: slot
@@ -238,10 +241,13 @@ rtrace_quick_leave:
   mov %rax, 40(%rdx)
   addq $(8 * RTRACE_RETURN_WORDS), RTRACE_SLOT_HEAD(%rcx)
 rtrace_quick_leave_end:
-  decq RTRACE_SLOT_OPEN(%rcx)
   CONTROL %rax
+  cmpq $0, RTRACE_CONTROL_SLOTS(%rax)
+  je 7f
+  decq RTRACE_SLOT_OPEN(%rcx)
   mov RTRACE_CONTROL_OUTSIDE(%rax), %eax
   add %rax, RTRACE_SLOT_HELD(%rcx)
+7:
   ret
 
 5:                                      // counts; r10: ticks, rax: control, rcx: slot

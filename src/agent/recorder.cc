@@ -166,9 +166,14 @@ bool is_inside_another(const Slot& slot) {
   return slot.open != 0 || __atomic_load_n(&slot.inside_breakpoints, __ATOMIC_RELAXED) != 0;
 }
 
-void keep_call(WrapperFrame& frame, Slot& slot, uint64_t call) {
+// In a child whose Control is empty it is none of its parent's.
+void count_open(const Control& control, Slot& slot, uint64_t more) {
+  if (!is_empty(control)) add_alone(slot.open, more);
+}
+
+void keep_call(const Control& control, WrapperFrame& frame, Slot& slot, uint64_t call) {
   frame.kept = {call, 0, address_of(&slot), 0};
-  if (call != 0) add_alone(slot.open, 1);
+  if (call != 0) count_open(control, slot, 1);
   look_for_room(slot);
 }
 
@@ -181,7 +186,7 @@ void record_entry(const Control& control, Slot& slot, WrapperFrame& frame, const
   const Appended appended = append_record<append_entry>(control, slot, frame, plan, plan.at_entry);
   const uint64_t questions = frame.kept.second;
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
-  keep_call(frame, slot, appended.call);
+  keep_call(control, frame, slot, appended.call);
   if (inside || !appended.quick)
     return hold_since(control, slot, frame.entry.ticks, questions, control.share_inside);
   add_alone(slot.held, control.share_inside);
@@ -205,13 +210,14 @@ void prepare_entry(WrapperFrame& frame, const FunctionPlan& plan) {
   entry.return_address = *reinterpret_cast<const uint64_t*>(entry.sp);
 }
 
-void prepare_return(WrapperFrame& frame, const FunctionPlan& plan, Slot& slot, uint64_t ticks) {
+void prepare_return(const Control& control, WrapperFrame& frame, const FunctionPlan& plan, Slot& slot,
+                    uint64_t ticks) {
   ReturnRecord& returned = frame.returned;
   returned.head = plan.return_head;
   returned.ticks = ticks;
   returned.held = slot.held;
   returned.call = frame.kept.first;
-  add_alone(slot.open, ~uint64_t{0});
+  count_open(control, slot, ~uint64_t{0});
 }
 
 __attribute__((noinline)) uint64_t count_one_entry(const Control& found, WrapperFrame& frame,
@@ -271,7 +277,7 @@ void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
   Slot* const slot = own_slot(control);
   const FunctionPlan* const plan = plan_of(control, function);
   if (slot == nullptr || plan == nullptr) return;
-  prepare_return(frame, *plan, *slot, ticks);
+  prepare_return(control, frame, *plan, *slot, ticks);
   record_return(control, *slot, frame, *plan);
 }
 

@@ -87,6 +87,12 @@ class InProcessRecorder {
   }
   const agent::Blob& blob() const { return *reinterpret_cast<const agent::Blob*>(code_.begin); }
 
+  static uint64_t thread_pointer() {
+    uint64_t value = 0;
+    asm volatile("mov %%fs:0, %0" : "=r"(value));
+    return value;
+  }
+
   void patch() {
     for (size_t i = 0; i < functions_.size(); ++i) {
       unsigned char jump[5] = {0xe9};

@@ -69,7 +69,7 @@ struct Scene {
   unsigned restarts = 0, handled = 0;
   bool jump = false;
   sigjmp_buf away;
-  agent::Control* control = nullptr;
+  InProcessRecorder* recorder = nullptr;
   bool in_child = false;
   std::vector<uint64_t> lost;  // where a forked child did not live
 };
@@ -130,7 +130,32 @@ void on_trap_fork(int, siginfo_t* info, void* frame) {
   ++scene.handled;
   const pid_t child = fork();
   scene.in_child = child == 0;
-  if (scene.in_child) *scene.control = {};
+  if (scene.in_child) scene.recorder->control() = {};
+  int status = 0;
+  if (child > 0 && (waitpid(child, &status, 0) != child || status != 0)) scene.lost.push_back(at);
+}
+
+// A child that is followed: it has been given memory of its own, and Control again, before it runs.
+void on_trap_follow(int, siginfo_t* info, void* frame) {
+  if (info->si_code != SI_KERNEL) return on_step(frame);
+  const uint64_t at = std::exchange(scene.stop_at, {}).second;
+  write_byte(at, scene.displaced);
+  static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(at);
+  restart_append(frame);
+  ++scene.handled;
+  const SharedRecords records = scene.recorder->records();
+  const uint64_t thread = scene.recorder->thread_pointer();
+  const auto state = records.state_of(thread, 1);
+  const pid_t child = fork();
+  scene.in_child = child == 0;
+  if (scene.in_child) {
+    alarm(10);  // it must not turn round and round
+    void* memory = &records.header();
+    const uint64_t size = records.size().layout().size;
+    mmap(memory, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    records.header().owner = 1;
+    if (state) records.begin_from(thread, *state);
+  }
   int status = 0;
   if (child > 0 && (waitpid(child, &status, 0) != child || status != 0)) scene.lost.push_back(at);
 }
@@ -334,7 +359,7 @@ void Signals::fork_after_each_instruction(const Setting& setting,
   rt_traced(text, 0);
   recorder.records().header().owner = owner;
   enter_scene(recorder);
-  scene.control = &recorder.control();
+  scene.recorder = &recorder;
   const std::vector<Step> steps = steps_of_a_call(text);
   for (const Step& step : steps) {
     const uint64_t sum = call_through(step, text, 2);
@@ -371,6 +396,13 @@ TEST_F(Signals, AChildForkedInTheMidstOfARecordedCallWithoutATracerLives) {
     fork_after_each_instruction({.on_full = agent::OnFull::drop, .ring_bytes = agent::kLeastRing},
                                 traced(kPieces), owner);
   }
+}
+
+TEST_F(Signals, AChildForkedInTheMidstOfARecordedCallGoesOnInMemoryOfItsOwn) {
+  handle(SIGTRAP, on_trap_follow);
+  constexpr uint8_t kPieces = agent::FunctionPlan::kVectors | agent::FunctionPlan::kSecondResult;
+  for (const uint8_t flags : {uint8_t{0}, uint8_t{agent::FunctionPlan::kCallerWords}, kPieces})
+    fork_after_each_instruction({}, traced(flags), 1);
 }
 
 TEST_F(Signals, AStormOfThemLosesNothing) {

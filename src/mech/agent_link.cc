@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -46,6 +48,20 @@ bool memory_is_counted_ahead() {
   return tracee::read_file("/proc/sys/vm/overcommit_memory").starts_with("2");
 }
 
+// The recorder's memory is hardly used, and counts as a whole for a limit that the program may need itself.
+std::string too_large_for(pid_t pid, uint64_t size) {
+  rlimit limit{};
+  if (prlimit(pid, RLIMIT_AS, nullptr, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  const std::string sizes =
+      tracee::read_file(fmt::format("/proc/{}/statm", pid));  // in pages, all of it first
+  const uint64_t now = parse_number(sizes.substr(0, sizes.find(' '))).value_or(0) * arch::kPageSize;
+  const uint64_t left = limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, now);
+  constexpr uint64_t kPart = 4;
+  if (size <= left / kPart) return {};
+  return fmt::format("its address space may grow by {} MiB only (RLIMIT_AS), and the recorder takes {}",
+                     left >> 20, size >> 20);
+}
+
 }  // namespace
 
 AgentLink::~AgentLink() {
@@ -61,6 +77,8 @@ AgentLink::~AgentLink() {
 std::string AgentLink::begin(const Foothold::Means& means, Foothold& foothold, const Setting& setting) {
   setting_ = setting;
   if (memory_is_counted_ahead()) return "memory is not overcommitted here (vm.overcommit_memory)";
+  if (std::string reason = too_large_for(means.memory.pid(), setting.size.layout().size); !reason.empty())
+    return reason;
   tracee::RemoteCall remote(means.stopped, means.memory, foothold.gadget(), foothold.frame_area());
   std::string failure = map_control(remote, means);
   // The mapping's name: the magic word at the blob's beginning.

@@ -96,6 +96,15 @@ class Counting(unittest.TestCase):
                 self.assertEqual(status, 0, said)
                 self.assertRegex(said, r"forks \d+ died 0\n")
 
+    def test_a_limited_address_space_is_left_to_the_program(self):
+        result = harness.run(["--mechanism=trampoline", *LEAVES, "--", "sh", "-c", "ulimit -v 1500000; exec \"$@\"", "sh",
+                              harness.target("counts"), "plain", "100"])
+        self.assertEqual((result.status, result.trace.count("labs@libc")), (0, 100), result)
+        said = breakpoints_said(result.stderr)
+        self.assertEqual(sorted(name for name, _ in said), sorted(NAMES), result)
+        for _, reason in said:
+            self.assertIn("RLIMIT_AS", reason)
+
     def test_failures_are_told_as_by_breakpoints(self):
         words = ["-c", "-x", "access@libc.so.*", harness.target("counts"), "failing", "400"]
         rows = [harness.Summary(harness.run(more + words).trace).rows["access@libc.so.6"]

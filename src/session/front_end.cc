@@ -19,6 +19,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <system_error>
 
 #include "engine.h"
 #include "rtrace/base/log.h"
@@ -42,11 +43,25 @@ uint64_t now() {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
+// nohup(1) has SIGHUP ignored. A shell has SIGINT and SIGQUIT ignored by what it runs in the background,
+// which is told by them all the same that it may leave.
 sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&set, signal);
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGCHLD}) sigaddset(&set, signal);
+  struct sigaction on_hangup {};
+  sigaction(SIGHUP, nullptr, &on_hangup);
+  if (on_hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
   return set;
+}
+
+// Of a child nothing would be told where SIGCHLD is ignored (wait(2)).
+InheritedSignals take_signals(const sigset_t& handled) {
+  InheritedSignals before;
+  before.on_pipe = ::signal(SIGPIPE, SIG_IGN);
+  before.on_child = ::signal(SIGCHLD, SIG_DFL);
+  sigprocmask(SIG_BLOCK, &handled, &before.mask);
+  return before;
 }
 
 }  // namespace
@@ -84,7 +99,8 @@ void FrontEnd::start_engine() {
   engine_socket_.reset(ends[0]);
 }
 
-void FrontEnd::start_writer() {
+// False where there can be no thread for it.
+bool FrontEnd::start_writer() {
   reader_.emplace(shared_->output, event_fd_.get(), [this](Channel channel, std::string_view bytes) {
     if (channel == Channel::output) {
       if (output_.write(bytes)) return true;
@@ -100,11 +116,20 @@ void FrontEnd::start_writer() {
   });
   // An arena of its own would cost start-up more than the writer ever allocates.
   mallopt(M_ARENA_MAX, 1);
-  writer_ = std::thread([this] { reader_->run(); });
+  try {
+    writer_ = std::thread([this] { reader_->run(); });
+    return true;
+  } catch (const std::system_error& error) {
+    say(fmt::format("cannot start the thread that writes the output: {}; all run on untraced",
+                    error.code().message()));
+    shared_->output.reader_gone = 1;
+    request_detach();
+    return false;
+  }
 }
 
 bool FrontEnd::launch() {
-  Launch launch(options_.command, options_.user, engine_);
+  Launch launch(options_.command, options_.user, inherited_, engine_);
   const ToEngine request{launch.pid()};
   ToFrontEnd answer;
   const bool asked = send(engine_socket_.get(), &request, sizeof request, MSG_NOSIGNAL) == sizeof request &&
@@ -312,10 +337,9 @@ int FrontEnd::exit_status() const {
 }
 
 int FrontEnd::run() {
-  ::signal(SIGPIPE, SIG_IGN);
   if (options_.ready_fd >= 0) fcntl(options_.ready_fd, F_SETFD, FD_CLOEXEC);
   const sigset_t handled = handled_signals();
-  sigprocmask(SIG_BLOCK, &handled, nullptr);
+  inherited_ = take_signals(handled);
   start_engine();
   signal_fd_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signal_fd_) throw Error::from_errno(errno, "signalfd");
@@ -331,8 +355,9 @@ int FrontEnd::run() {
     }
     if (!launched) request_detach();
   }
-  start_writer();
+  const bool writes = start_writer();
   loop();
+  if (!writes) return 1;
   const bool all_written = finish_output();
   const int status = launched && all_written ? exit_status() : 1;
   if (!all_written) _exit(status);  // the writer is stuck in its write

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <thread>
@@ -46,11 +47,19 @@ struct Identity {
   std::vector<gid_t> groups{};  // beside it
 };
 
+// What rtrace found when it was started, of what it has changed for itself: the command gets it back.
+struct InheritedSignals {
+  sigset_t mask{};
+  void (*on_pipe)(int) = SIG_DFL;
+  void (*on_child)(int) = SIG_DFL;
+};
+
 // What the launched command's child reads, in our memory, until its exec.
 struct LaunchOrder {
   std::string path;
   std::vector<char*> argv{}, shell_argv{};  // the second for a script without #!
   std::optional<Identity> identity{};
+  InheritedSignals signals{};
   pid_t tracer = 0;
   int gate[2]{}, failure[2]{};
 };
@@ -60,7 +69,8 @@ class Launch {
  public:
   // Starts a child that waits for go(). Signal dispositions and mask become those that rtrace was started
   // with. No thread may have been made before. Throws Error where the command or the user does not exist.
-  Launch(const std::vector<std::string>& command, const std::string& user, pid_t tracer);
+  Launch(const std::vector<std::string>& command, const std::string& user, const InheritedSignals& signals,
+         pid_t tracer);
   pid_t pid() const { return pid_; }
   // Lets it exec; the errno of a failed exec, or 0. It has left our memory then.
   int go();
@@ -82,7 +92,7 @@ class FrontEnd {
 
  private:
   void start_engine();
-  void start_writer();
+  bool start_writer();
   bool launch();
   void loop();
   void on_signal();
@@ -104,6 +114,7 @@ class FrontEnd {
   OutputFile output_;
   UniqueFd engine_socket_, event_fd_, signal_fd_;
   UniqueFd unwritable_fd_;  // the writer tells the loop that the output takes nothing more
+  InheritedSignals inherited_;
   pid_t engine_ = 0;
   std::optional<pid_t> command_;
   std::optional<int> command_status_;

@@ -73,11 +73,10 @@ int become(const Identity& identity) {
   return 0;
 }
 
-void default_signals() {
-  sigset_t none;
-  sigemptyset(&none);
-  for (int signal : {SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(signal, SIG_DFL);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+void give_back(const InheritedSignals& signals) {
+  ::signal(SIGPIPE, signals.on_pipe);
+  ::signal(SIGCHLD, signals.on_child);
+  sigprocmask(SIG_SETMASK, &signals.mask, nullptr);
 }
 
 // Runs in the front end's memory, which goes on beside it: allocates nothing, and writes to nothing but its
@@ -92,7 +91,7 @@ int run_child(void* argument) {
   // Yama (Documentation/admin-guide/LSM/Yama.rst): only a named process may trace one that is no child of it.
   prctl(PR_SET_PTRACER, order.tracer, 0, 0, 0);
   if (error_number == 0) {
-    default_signals();
+    give_back(order.signals);
     execv(order.path.c_str(), order.argv.data());
     error_number = errno;
     // A script without #!, as execvp(3) and the shells run it.
@@ -104,8 +103,9 @@ int run_child(void* argument) {
 
 }  // namespace
 
-Launch::Launch(const std::vector<std::string>& command, const std::string& user, pid_t tracer)
-    : order_{.path = find_command(command[0]), .tracer = tracer} {
+Launch::Launch(const std::vector<std::string>& command, const std::string& user,
+               const InheritedSignals& signals, pid_t tracer)
+    : order_{.path = find_command(command[0]), .signals = signals, .tracer = tracer} {
   if (!user.empty()) order_.identity = find_identity(user);
   auto as_argument = [](const std::string& word) { return const_cast<char*>(word.c_str()); };
   order_.shell_argv = {const_cast<char*>("sh"), as_argument(order_.path)};

@@ -2,6 +2,8 @@
 """The command line: errors, where output goes, who the program runs as, what is said when nothing matched."""
 import os
 import re
+import signal
+import subprocess
 import tempfile
 import unittest
 
@@ -168,6 +170,42 @@ class DefaultRule(unittest.TestCase):
     def test_x_alone_adds_nothing_to_what_it_names(self):
         result = harness.run(["-x", "twice", "--", harness.target("calls_now")])
         self.assertEqual(len(result.lines), 2, result)
+
+
+class Surroundings(unittest.TestCase):
+    """What rtrace was started with is the command's, and in nobody's way."""
+
+    def under(self, script, *words):
+        """A shell's `script` runs "$@" in the end."""
+        return subprocess.run(["sh", "-c", script, "sh", *words], capture_output=True, text=True, timeout=harness.PATIENCE,
+                              env=harness.environment(), check=False)
+
+    def signals(self, *prefix):
+        done = self.under("trap '' HUP INT USR1 PIPE CHLD; exec \"$@\"", *prefix, "grep", "^Sig[BI]", "/proc/self/status")
+        return done.stdout.splitlines()
+
+    def test_the_command_ignores_and_blocks_what_rtrace_was_started_with(self):
+        plain = self.signals()
+        self.assertEqual(len(plain), 2)
+        self.assertEqual(self.signals(harness.RTRACE, "-o", "/dev/null", "-x", "labs", "--"), plain)
+
+    def test_where_SIGCHLD_is_ignored_the_command_s_end_is_told_all_the_same(self):
+        done = subprocess.run([harness.RTRACE, "-o", "/dev/null", "-x", "labs", "--", "sh", "-c", "exit 6"],
+                              capture_output=True, text=True, timeout=harness.PATIENCE, env=harness.environment(), check=False,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.returncode, 6, done.stderr)
+
+    def test_where_no_thread_can_be_made_it_says_so_and_leaves(self):
+        limited = "ulimit -v %d; exec \"$@\""
+        if self.under(limited % 400000, harness.RTRACE, "--version").returncode != 0:
+            self.skipTest("built with sanitizers, it takes terabytes of address space")
+        for limit in range(150000, 400000, 2500):
+            done = self.under(limited % limit, harness.RTRACE, "-o", "/dev/null", "-x", "labs", "--", "true")
+            self.assertIn(done.returncode, (0, 1), done)
+            if done.returncode == 0:
+                return
+            self.assertIn("rtrace: ", done.stderr)
+        self.fail(done)
 
 
 if __name__ == "__main__":

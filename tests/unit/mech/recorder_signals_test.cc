@@ -105,11 +105,17 @@ void on_step(void* frame) {
     scene.steps->push_back(step);
 }
 
-void on_trap(int, siginfo_t* info, void* frame) {
-  if (info->si_code != SI_KERNEL) return on_step(frame);
+// The thread goes on where it was to be stopped, which is answered.
+uint64_t take_stop(void* frame) {
   const uint64_t at = std::exchange(scene.stop_at, {}).second;
   write_byte(at, scene.displaced);
   static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(at);
+  return at;
+}
+
+void on_trap(int, siginfo_t* info, void* frame) {
+  if (info->si_code != SI_KERNEL) return on_step(frame);
+  take_stop(frame);
   restart_append(frame);
   rt_traced(kInner, ++scene.handled);
   if (scene.jump) siglongjmp(scene.away, 1);
@@ -124,9 +130,7 @@ void on_timer(int, siginfo_t*, void* frame) {
 // (MADV_WIPEONFORK).
 void on_trap_fork(int, siginfo_t* info, void* frame) {
   if (info->si_code != SI_KERNEL) return on_step(frame);
-  const uint64_t at = std::exchange(scene.stop_at, {}).second;
-  write_byte(at, scene.displaced);
-  static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(at);
+  const uint64_t at = take_stop(frame);
   ++scene.handled;
   const pid_t child = fork();
   scene.in_child = child == 0;
@@ -138,9 +142,7 @@ void on_trap_fork(int, siginfo_t* info, void* frame) {
 // A child that is followed: it has been given memory of its own, and Control again, before it runs.
 void on_trap_follow(int, siginfo_t* info, void* frame) {
   if (info->si_code != SI_KERNEL) return on_step(frame);
-  const uint64_t at = std::exchange(scene.stop_at, {}).second;
-  write_byte(at, scene.displaced);
-  static_cast<ucontext_t*>(frame)->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(at);
+  const uint64_t at = take_stop(frame);
   restart_append(frame);
   ++scene.handled;
   const SharedRecords records = scene.recorder->records();

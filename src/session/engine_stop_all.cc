@@ -15,12 +15,18 @@ namespace {
 
 // ms for all tasks together; one in an uninterruptible sleep may take longer and is left to the kernel
 constexpr unsigned kStopPatience = 2000;
-constexpr int kRounds = 5;  // of waiting a millisecond for each task
+constexpr int kRounds = 5;        // of waiting a millisecond for each task
+constexpr int kLeastRounds = 50;  // however long they take: the time may have been ours, standing still
 
 // Not where one that has been let go of has begun another program, as the first thread.
 bool is_traced(pid_t tid) {
   const auto status = tracee::read_status(tid);
   return status && status->tracer == getpid();
+}
+
+std::string describe(pid_t tid) {
+  const auto status = tracee::read_status(tid);
+  return status ? fmt::format("{} {} ({})", tid, status->name, status->state) : fmt::format("{} (gone)", tid);
 }
 
 }  // namespace
@@ -72,20 +78,21 @@ bool Engine::stop_all(Leaving& leaving, How how) {
   const uint64_t deadline = timestamp().monotonic / 1'000'000 + kStopPatience;
   const bool everything = leaving.pids.size() == processes_.size();
   bool in_order = true;
-  for (int rounds = 0;;) {
+  for (int rounds = 0, without_births = 0;; ++rounds) {
     collect_births();
     if (everything)
       for (auto& [pid, process] : processes_) leaving.pids.insert(pid);
     const std::vector<pid_t> waiting = to_be_stopped(leaving, how, in_order);
     if (waiting.empty() && births_.empty()) return true;
-    if (timestamp().monotonic / 1'000'000 > deadline) {
-      RTRACE_LOG(session, 1, "not stopped: {}", fmt::join(waiting, " "));
+    if (rounds >= kLeastRounds && timestamp().monotonic / 1'000'000 > deadline) {
+      for (pid_t tid : waiting) RTRACE_LOG(session, 1, "not stopped: {}", describe(tid));
+      for (const auto& [tid, birth] : births_) RTRACE_LOG(session, 1, "not stopped: {}, new", describe(tid));
       return false;
     }
     // A task in an uninterruptible sleep with our interrupt pending stops before it runs user code (a vfork
     // parent waits so, for a child that we hold). The last of a process need not wait for it.
     const bool all_sleep =
-        births_.empty() && ++rounds > kRounds &&
+        births_.empty() && ++without_births > kRounds &&
         std::all_of(waiting.begin(), waiting.end(), [&](pid_t tid) { return sleeps_outside_copies(tid); });
     if (all_sleep && !in_order) return true;
     in_order = !all_sleep;
@@ -101,9 +108,9 @@ void Engine::stop_each(Leaving& leaving, How how, const std::vector<pid_t>& wait
     for (pid_t tid : waiting) (void)tracee::interrupt(tid);
   for (pid_t tid : waiting) {
     if (!tasks_.contains(tid)) continue;
-    const bool ours = how == How::together || tracee::interrupt(tid) == tracee::Alive::yes;
+    if (how != How::together) (void)tracee::interrupt(tid);
     const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
-    if (!event && !ours && !is_traced(tid)) remove_task(*tasks_.at(tid));
+    if (!event && !is_traced(tid)) remove_task(*tasks_.at(tid));
     if (!event || !stopped_for_detach(*event)) continue;
     if (how == How::settle_each && settle_and_run(leaving, tid)) continue;
     leaving.stopped.insert(tid);

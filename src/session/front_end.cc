@@ -1,7 +1,6 @@
 #include "front_end.h"
 
 #include <fcntl.h>
-#include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -14,34 +13,21 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <set>
-#include <system_error>
 
 #include "engine.h"
+#include "reporter.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/mech/heal.h"
 #include "rtrace/mech/repair.h"
-#include "rtrace/sink/json_summary.h"
-#include "rtrace/sink/select_sink.h"
-#include "rtrace/sink/summary_table.h"
-#include "terminal.h"
 
 namespace rtrace::session {
 namespace {
 
-constexpr uint64_t kReaderPatience = 1'000'000'000;
 constexpr uint64_t kTwice = 2'000'000'000;  // two interrupts within this mean "let go"
-
-uint64_t now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
-}
 
 // nohup(1) has SIGHUP ignored. A shell has SIGINT and SIGQUIT ignored by what it runs in the background,
 // which is told by them all the same that it may leave.
@@ -79,6 +65,7 @@ void FrontEnd::start_engine() {
   event_fd_.reset(eventfd(0, EFD_CLOEXEC));
   unwritable_fd_.reset(eventfd(0, EFD_CLOEXEC));
   if (!event_fd_ || !unwritable_fd_) throw Error::from_errno(errno, "eventfd");
+  prepare_output();
   const pid_t self = getpid();
   // Blocked until the engine has its handler: we may ask it to end before it has begun.
   sigset_t kick;
@@ -97,35 +84,6 @@ void FrontEnd::start_engine() {
   setpgid(engine_, engine_);
   close(ends[1]);
   engine_socket_.reset(ends[0]);
-}
-
-// False where there can be no thread for it.
-bool FrontEnd::start_writer() {
-  reader_.emplace(shared_->output, event_fd_.get(), [this](Channel channel, std::string_view bytes) {
-    if (channel == Channel::output) {
-      if (output_.write(bytes)) return true;
-      shared_->output.reader_gone = 1;
-      const uint64_t one = 1;
-      (void)!write(unwritable_fd_.get(), &one, sizeof one);
-      return false;
-    }
-    const int fd = channel == Channel::ready ? options_.ready_fd : STDERR_FILENO;
-    (void)write_all(fd, bytes);
-    if (channel == Channel::ready) close(fd);
-    return true;
-  });
-  // An arena of its own would cost start-up more than the writer ever allocates.
-  mallopt(M_ARENA_MAX, 1);
-  try {
-    writer_ = std::thread([this] { reader_->run(); });
-    return true;
-  } catch (const std::system_error& error) {
-    say(fmt::format("cannot start the thread that writes the output: {}; all run on untraced",
-                    error.code().message()));
-    shared_->output.reader_gone = 1;
-    request_detach();
-    return false;
-  }
 }
 
 bool FrontEnd::launch() {
@@ -172,7 +130,7 @@ void FrontEnd::on_unwritable() {
 void FrontEnd::on_interrupt(int signal, bool from_terminal) {
   const bool commands_own =
       from_terminal && command_ && !command_status_ && (signal == SIGINT || signal == SIGQUIT);
-  const uint64_t time = now();
+  const uint64_t time = monotonic_now();
   const bool twice = last_interrupt_ != 0 && time - last_interrupt_ < kTwice;
   last_interrupt_ = time;
   if (!commands_own || twice) request_detach();
@@ -211,15 +169,23 @@ void FrontEnd::on_engine_message() {
 }
 
 // Until the engine has let go of everything and the command has ended (unless it was let go of).
+bool FrontEnd::is_over() const {
+  return engine_done_ && (!command_ || command_status_ || shared_->detach_requested != 0);
+}
+
 void FrontEnd::loop() {
-  while (!engine_done_ || (command_ && !command_status_ && shared_->detach_requested == 0)) {
+  while (!is_over()) {
     pollfd fds[] = {{signal_fd_.get(), POLLIN, 0},
                     {unwritable_fd_.get(), POLLIN, 0},
-                    {engine_socket_.get(), POLLIN, 0}};  // -1 once it is closed, which poll passes over
-    if (poll(fds, std::size(fds), -1) < 0 && errno != EINTR) throw Error::from_errno(errno, "poll");
+                    {engine_socket_.get(), POLLIN, 0},  // -1 once it is closed, which poll passes over
+                    {awaits_output() ? event_fd_.get() : -1, POLLIN, 0}};
+    if (poll(fds, std::size(fds), time_to_writing()) < 0 && errno != EINTR)
+      throw Error::from_errno(errno, "poll");
     if (fds[2].revents != 0 && engine_socket_) on_engine_message();
     if (fds[0].revents != 0) on_signal();
     if (fds[1].revents != 0) on_unwritable();
+    if (fds[3].revents != 0) on_output();
+    if (time_to_writing() == 0 && !is_over()) start_writer();
   }
   if (engine_ > 0) {
     int status = 0;
@@ -267,56 +233,6 @@ size_t FrontEnd::heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& 
   }
 }
 
-std::string FrontEnd::tables() const {
-  const sink::SummaryTable& table = shared_->summary;
-  if (options_.json)
-    return sink::render_summary_json(
-        table, options_.summary ? sink::JsonRows::all : sink::JsonRows::those_of_histograms);
-  std::string text;
-  if (options_.summary && options_.ltrace_compat) {
-    text = sink::render_ltrace_summary(table);
-  } else if (options_.summary) {
-    const auto share = options_.raw_times ? sink::ShareShown::contained : sink::ShareShown::subtracted;
-    // A file has all columns, whoever reads it.
-    const size_t width = terminal_width_of(options_.output).value_or(std::numeric_limits<unsigned>::max());
-    text = sink::render_summary(table, options_.sort, share, width);
-  }
-  const std::string selecting = sink::selecting_options(options_.slower > 0, !options_.where.empty());
-  return text + sink::render_histograms(table, options_.histograms, terminal_width(), selecting);
-}
-
-// False where a reader takes nothing any more: what is left is given up, for somebody asked us to end.
-bool FrontEnd::finish_output() {
-  reader_->stop();
-  uint64_t seen = ~uint64_t{0};
-  constexpr long kLongestPause = 2'000'000;
-  timespec pause{0, 20'000};  // at first: nearly always there is little left
-  for (uint64_t since = now(); !reader_->finished();) {
-    const uint64_t tail = shared_->output.tail;
-    if (tail != seen) since = now();
-    seen = tail;
-    if (shared_->detach_requested != 0 && now() - since > kReaderPatience) {
-      const uint64_t left = shared_->output.head - tail;
-      const uint64_t calls = shared_->output.lost_calls;
-      say(fmt::format("nobody reads the output; {} bytes of it are lost{}", left,
-                      calls == 0 ? "" : fmt::format(", and {} calls before that", calls)));
-      writer_.detach();
-      return false;
-    }
-    nanosleep(&pause, nullptr);
-    pause.tv_nsec = std::min(2 * pause.tv_nsec, kLongestPause);
-  }
-  writer_.join();
-  if (const uint64_t lost = shared_->output.lost_calls; lost > 0 && output_.error_number() == 0)
-    say(fmt::format("{} calls lost at the end: nobody was reading the output", lost));
-  if (const std::string text = tables(); !text.empty() && !exec_failed_) output_.write(text);
-  if (output_.error_number() != 0)
-    say(output_.error_number() == EPIPE
-            ? "nobody reads the output any more; detached"
-            : fmt::format("cannot write the output: {}; detached", strerror(output_.error_number())));
-  return true;
-}
-
 int FrontEnd::exit_status() const {
   if (exec_failed_ || engine_died_ || output_.error_number() != 0) return 1;
   if (command_status_ && options_.ltrace_compat) return 0;
@@ -343,8 +259,6 @@ int FrontEnd::run() {
   start_engine();
   signal_fd_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signal_fd_) throw Error::from_errno(errno, "signalfd");
-  // A thread may only be made when all forks are done: the command's child runs ordinary code before its
-  // exec.
   bool launched = true;
   if (!options_.command.empty()) {
     try {
@@ -355,9 +269,10 @@ int FrontEnd::run() {
     }
     if (!launched) request_detach();
   }
-  const bool writes = start_writer();
+  // The writer's thread is made in there: all forks must be done by then, for the command's child runs
+  // ordinary code before its exec.
   loop();
-  if (!writes) return 1;
+  if (cannot_write_) return 1;
   const bool all_written = finish_output();
   const int status = launched && all_written ? exit_status() : 1;
   if (!all_written) _exit(status);  // the writer is stuck in its write

@@ -92,8 +92,8 @@ class FrontEnd {
 
  private:
   void start_engine();
-  bool start_writer();
   bool launch();
+  bool is_over() const;
   void loop();
   void on_signal();
   void on_interrupt(int signal, bool from_terminal);
@@ -104,10 +104,18 @@ class FrontEnd {
   void kick_engine() const;
   void heal_after_engine(bool killed);
   size_t heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes);
-  std::string tables() const;
-  bool finish_output();
   void say(const std::string& line);
   int exit_status() const;
+  // --- front_end_output.cc
+  void prepare_output();
+  void start_writer();
+  void on_output();
+  bool awaits_output() const;
+  int time_to_writing() const;
+  bool can_finish_at_once() const;
+  bool write_the_rest();
+  std::string tables() const;
+  bool finish_output();
 
   const Options& options_;
   SharedState shared_;
@@ -123,7 +131,9 @@ class FrontEnd {
   bool exec_failed_ = false;
   uint64_t last_interrupt_ = 0;
   std::optional<RingReader> reader_;
-  std::thread writer_;
+  std::thread writer_;                      // once there is something to write
+  std::optional<uint64_t> writing_is_due_;  // ns of CLOCK_MONOTONIC
+  bool cannot_write_ = false;               // there can be no thread for it
 };
 
 }  // namespace rtrace::session

@@ -179,9 +179,7 @@ uint64_t RingWriter::take_dropped() {
 }
 
 RingReader::RingReader(OutputRing& ring, int event_fd, Write write)
-    : ring_(ring), event_fd_(event_fd), write_(std::move(write)) {
-  batch_.reserve(kBatch);
-}
+    : ring_(ring), event_fd_(event_fd), write_(std::move(write)) {}
 
 // Frames of one channel in a row go out in one write. The tail moves only when they are out.
 bool RingReader::drain() {
@@ -220,6 +218,7 @@ void RingReader::wait() {
 }
 
 void RingReader::run() {
+  batch_.reserve(kBatch);
   for (;;) {
     const bool stopping = stopping_;
     if (drain()) {
@@ -227,7 +226,7 @@ void RingReader::run() {
       continue;
     }
     if (stopping) {
-      finished_ = true;
+      finished_.release();
       return;
     }
     wait();

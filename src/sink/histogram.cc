@@ -84,6 +84,7 @@ std::vector<HistogramRow> histogram_rows(const agent::Buckets& buckets) {
 
 std::string render_histograms(const SummaryTable& table, const std::vector<std::string>& names,
                               unsigned width, std::string_view selecting) {
+  if (names.empty()) return {};
   const std::string let_through = selecting.empty() ? "" : fmt::format(" that {} let through", selecting);
   std::string out;
   const auto lines = summary_lines(table);

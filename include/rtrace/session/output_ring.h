@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <bitset>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <semaphore>
 #include <string>
 #include <string_view>
 
@@ -110,8 +112,8 @@ class RingReader {
   void run();
   // From another thread: what has been written so far is still served.
   void stop();
-  // All that was written before stop() has been served.
-  bool finished() const { return finished_; }
+  // Waits, once, until all that was written before stop() has been served; false where that takes longer.
+  bool finishes_within(std::chrono::milliseconds time) { return finished_.try_acquire_for(time); }
   // Writes what is there at this moment; false where that is nothing.
   bool drain();
 
@@ -122,7 +124,7 @@ class RingReader {
   int event_fd_;
   Write write_;
   std::atomic<bool> stopping_ = false;
-  std::atomic<bool> finished_ = false;
+  std::binary_semaphore finished_{0};
   std::string batch_;
 };
 

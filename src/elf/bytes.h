@@ -49,6 +49,13 @@ class Table {
     std::memcpy(&value, bytes_.data() + index * sizeof(T), sizeof(T));
     return value;
   }
+  // One member, which lies at `offset` in it.
+  template <typename Member>
+  Member member(size_t index, size_t offset) const {
+    Member value{};
+    std::memcpy(&value, bytes_.data() + index * sizeof(T) + offset, sizeof value);
+    return value;
+  }
   std::optional<T> at(uint64_t index) const {
     if (index >= size()) return std::nullopt;
     return (*this)[static_cast<size_t>(index)];

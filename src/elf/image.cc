@@ -1,28 +1,11 @@
 #include "image.h"
 
-#include <gelf.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "rtrace/base/error.h"
 
 namespace rtrace::elf {
-
-namespace {
-
-// libelf reads the image where it is mapped; for input in the machine's own byte order it writes nothing.
-::Elf* open_image(Bytes bytes) {
-  static const bool known_version = elf_version(EV_CURRENT) != EV_NONE;
-  if (!known_version) throw Error("libelf does not know this version of ELF");
-  return elf_memory(const_cast<char*>(reinterpret_cast<const char*>(bytes.data())), bytes.size());
-}
-
-}  // namespace
-
-void Image::EndElf::operator()(::Elf* elf) const {
-  elf_end(elf);
-}
 
 Image::Image(Mapping mapping) : mapping_(std::move(mapping)) {
   read_header();
@@ -38,9 +21,8 @@ void Image::read_header() {
   if (identification[EI_CLASS] == std::byte{ELFCLASS32}) throw Error("a 32-bit object");
   if (identification[EI_CLASS] != std::byte{ELFCLASS64}) throw Error("an object of unknown class");
   if (identification[EI_DATA] != std::byte{ELFDATA2LSB}) throw Error("a big-endian object");
-  elf_.reset(open_image(bytes));
-  const Elf64_Ehdr* header = elf64_getehdr(elf_.get());
-  if (header == nullptr) throw Error("truncated: no file header");
+  const auto header = load<Elf64_Ehdr>(bytes);
+  if (!header) throw Error("truncated: no file header");
   header_ = *header;
   if (header_.e_machine != EM_X86_64)
     throw Error::make("an object for machine {}, not x86-64", header_.e_machine);
@@ -50,16 +32,13 @@ void Image::read_program_headers() {
   if (header_.e_phnum == 0) return;
   if (header_.e_phentsize != sizeof(Elf64_Phdr))
     throw Error::make("program headers of {} bytes each", header_.e_phentsize);
-  size_t count = 0;
-  // The tables of a hostile file lie at odd addresses, where libelf's pointers must not be followed: copies.
-  const bool counted = elf_getphdrnum(elf_.get(), &count) == 0 &&
-                       count <= file().size() / sizeof(Elf64_Phdr) &&
-                       (count == header_.e_phnum || header_.e_phnum == PN_XNUM);
-  program_headers_.resize(counted ? count : 0);
-  bool there = counted;
-  for (size_t i = 0; i < program_headers_.size() && there; ++i)
-    there = gelf_getphdr(elf_.get(), static_cast<int>(i), &program_headers_[i]) != nullptr;
-  if (!there) throw Error("truncated: the program headers are not in the file");
+  // gABI, "ELF Header": what does not fit there stands in the first section's header.
+  const bool elsewhere = header_.e_phnum == PN_XNUM && header_.e_shoff != 0;
+  const auto first = elsewhere ? load<Elf64_Shdr>(file(), header_.e_shoff) : std::nullopt;
+  const uint64_t count = first ? first->sh_info : header_.e_phnum;
+  const Table<Elf64_Phdr> table(exactly(file(), header_.e_phoff, count * sizeof(Elf64_Phdr)));
+  if (table.size() != count) throw Error("truncated: the program headers are not in the file");
+  for (size_t i = 0; i < count; ++i) program_headers_.push_back(table[i]);
   for (const Elf64_Phdr& header : program_headers_)
     if (header.p_type == PT_LOAD) add_segment(header);
   // The gABI asks for this order; lookups here depend on it.
@@ -115,24 +94,23 @@ const std::vector<Section>& Image::sections() const {
 
 std::vector<Section> Image::read_sections() const {
   if (header_.e_shoff == 0 || header_.e_shentsize != sizeof(Elf64_Shdr)) return {};
-  size_t count = 0;
-  size_t names = 0;
-  if (elf_getshdrnum(elf_.get(), &count) != 0 || count == 0 || count > file().size() / sizeof(Elf64_Shdr)) {
+  const auto first = load<Elf64_Shdr>(file(), header_.e_shoff);
+  const uint64_t count = !first ? 0 : header_.e_shnum != 0 ? header_.e_shnum : first->sh_size;
+  const bool fits = count <= file().size() / sizeof(Elf64_Shdr);
+  const Table<Elf64_Shdr> table(fits ? exactly(file(), header_.e_shoff, count * sizeof(Elf64_Shdr))
+                                     : Bytes{});
+  if (table.size() == 0) {
     warn("truncated: the section headers are not in the file");
     return {};
   }
-  const bool named = elf_getshdrstrndx(elf_.get(), &names) == 0;
+  const uint64_t named_by = header_.e_shstrndx == SHN_XINDEX ? first->sh_link : header_.e_shstrndx;
+  const auto of_names = table.at(named_by);
+  const StringTable names(of_names && of_names->sh_type == SHT_STRTAB
+                              ? exactly(file(), of_names->sh_offset, of_names->sh_size)
+                              : Bytes{});
   std::vector<Section> result;
-  result.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    Elf64_Shdr header;
-    if (gelf_getshdr(elf_getscn(elf_.get(), i), &header) == nullptr) {
-      warn("truncated: the section headers are not in the file");
-      return {};
-    }
-    const char* name = named ? elf_strptr(elf_.get(), names, header.sh_name) : nullptr;
-    result.push_back({name != nullptr ? name : "", header});
-  }
+  result.reserve(table.size());
+  for (size_t i = 0; i < table.size(); ++i) result.push_back({names.at(table[i].sh_name), table[i]});
   return result;
 }
 
@@ -183,19 +161,17 @@ std::optional<Image::BuildId> Image::read_build_id() const {
 
 std::optional<Image::BuildId> Image::build_id_in(uint64_t offset, uint64_t size, uint64_t alignment) const {
   // gABI: 4-byte alignment; .note.gnu.property alone has 8.
-  const auto type = alignment == 8 ? ELF_T_NHDR8 : ELF_T_NHDR;
-  if (exactly(file(), offset, size).empty()) return std::nullopt;
-  Elf_Data* notes = elf_getdata_rawchunk(elf_.get(), static_cast<int64_t>(offset), size, type);
-  if (notes == nullptr) return std::nullopt;
-  GElf_Nhdr note{};
-  size_t name = 0;
-  size_t description = 0;
-  for (size_t at = 0; (at = gelf_getnote(notes, at, &note, &name, &description)) > 0;) {
-    const auto* bytes = static_cast<const char*>(notes->d_buf);
-    const bool gnu = note.n_namesz == sizeof ELF_NOTE_GNU &&
-                     std::memcmp(bytes + name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0;
-    Bytes id = exactly(file(), offset + description, note.n_descsz);
-    if (note.n_type == NT_GNU_BUILD_ID && gnu && !id.empty()) return BuildId{id, {offset + description}};
+  const uint64_t word = alignment == 8 ? 8 : 4;
+  const auto padded = [&](uint64_t length) { return (length + word - 1) / word * word; };
+  const Bytes notes = exactly(file(), offset, size);
+  for (uint64_t at = 0; const auto note = load<Elf64_Nhdr>(notes, at);) {
+    const uint64_t name = at + sizeof *note, description = padded(name + note->n_namesz);
+    const Bytes id = exactly(notes, description, note->n_descsz);
+    const Bytes owner = exactly(notes, name, sizeof ELF_NOTE_GNU);
+    const bool gnu = note->n_namesz == sizeof ELF_NOTE_GNU && !owner.empty() &&
+                     std::memcmp(owner.data(), ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0;
+    if (note->n_type == NT_GNU_BUILD_ID && gnu && !id.empty()) return BuildId{id, {offset + description}};
+    at = padded(description + note->n_descsz);
   }
   return std::nullopt;
 }

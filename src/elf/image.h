@@ -2,7 +2,7 @@
 // section.
 #pragma once
 
-#include <libelf.h>
+#include <elf.h>
 
 #include <memory>
 #include <optional>
@@ -73,12 +73,7 @@ class Image {
   std::optional<BuildId> build_id_in(uint64_t offset, uint64_t size, uint64_t alignment) const;
   std::optional<BuildId> read_build_id() const;
 
-  struct EndElf {
-    void operator()(::Elf* elf) const;
-  };
-
   Mapping mapping_;
-  std::unique_ptr<::Elf, EndElf> elf_;  // libelf's view of the mapping
   Elf64_Ehdr header_{};
   std::vector<Elf64_Phdr> program_headers_;
   std::vector<Segment> segments_;

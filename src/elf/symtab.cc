@@ -113,10 +113,12 @@ std::vector<uint32_t> Symtab::name_offsets(std::string_view name, Accept accept)
 template <typename Take>
 void Symtab::symbols_named(const std::vector<uint32_t>& offsets, Take take) const {
   if (offsets.empty()) return;
+  // Nearly all are passed over: of these no more is read than that takes.
+  const uint32_t span = offsets.back() - offsets.front();
   for (size_t i = 1; i < symbols_.size(); ++i) {
-    Elf64_Sym symbol = symbols_[i];
-    if (symbol.st_name < offsets.front() || symbol.st_name > offsets.back()) continue;
-    if (std::binary_search(offsets.begin(), offsets.end(), symbol.st_name)) take(symbol);
+    const uint32_t name = symbols_.member<uint32_t>(i, offsetof(Elf64_Sym, st_name));
+    if (name - offsets.front() > span) continue;
+    if (std::binary_search(offsets.begin(), offsets.end(), name)) take(symbols_[i]);
   }
 }
 

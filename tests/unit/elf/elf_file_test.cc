@@ -196,5 +196,34 @@ TEST(HostileFiles, WithTablesAtOddOffsetsAreReadAllTheSame) {
   EXPECT_EQ(file->functions().size(), open_bytes(good)->functions().size());
 }
 
+// gABI, "ELF Header": counts that do not fit there stand in the first section's header.
+TEST(HostileFiles, WithCountsInTheFirstSectionAreReadAllTheSame) {
+  const std::string good = read_whole(fixture("library.so"));
+  Elf64_Ehdr header;
+  std::memcpy(&header, good.data(), sizeof header);
+  Elf64_Shdr first{};
+  first.sh_size = header.e_shnum;
+  first.sh_link = header.e_shstrndx;
+  first.sh_info = header.e_phnum;
+  const uint64_t at = header.e_shoff;
+  header.e_shnum = 0;
+  header.e_shstrndx = SHN_XINDEX;
+  header.e_phnum = PN_XNUM;
+  std::string large = good;
+  std::memcpy(large.data(), &header, sizeof header);
+  std::memcpy(large.data() + at, &first, sizeof first);
+  const auto file = open_bytes(large), same = open_bytes(good);
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->segments().size(), same->segments().size());
+  EXPECT_EQ(file->functions().size(), same->functions().size());
+  EXPECT_EQ(file->call_slots().size(), same->call_slots().size());
+  first.sh_size = ~uint64_t{0};
+  std::memcpy(large.data() + at, &first, sizeof first);
+  const auto broken = open_bytes(large);
+  ASSERT_NE(broken, nullptr);
+  EXPECT_THAT(broken->functions(), testing::Not(testing::IsEmpty()));
+  EXPECT_THAT(broken->warnings(), testing::Contains(testing::HasSubstr("section headers")));
+}
+
 }  // namespace
 }  // namespace rtrace::elf

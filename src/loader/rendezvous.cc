@@ -105,6 +105,11 @@ std::optional<VirtAddr> Rendezvous::breakpoint(const Memory& memory) const {
   return VirtAddr{head->r_brk};
 }
 
+std::optional<LinkState> Rendezvous::state(const Memory& memory) const {
+  const auto head = read_head(memory, r_debug_);
+  return head ? std::optional(static_cast<LinkState>(head->r_state)) : std::nullopt;
+}
+
 std::optional<LinkMap> Rendezvous::read(const Memory& memory) const {
   auto head = read_head(memory, r_debug_);
   if (!head) return std::nullopt;

@@ -40,8 +40,9 @@ bool AddressSpace::has_room(VirtAddr near, size_t sites) const {
 }
 
 std::string AddressSpace::make_room(Range near, size_t sites, pid_t stopped,
-                                    const std::vector<tracee::MapsEntry>& maps, Range slack) {
-  return foothold_.make_room({memory_, ledger_, stopped, slack}, near, sites, maps);
+                                    const std::vector<tracee::MapsEntry>& maps, Range slack,
+                                    std::function<void(tracee::RemoteCall&)> when_begun) {
+  return foothold_.make_room({memory_, ledger_, stopped, slack, std::move(when_begun)}, near, sites, maps);
 }
 
 std::string AddressSpace::unmap_copies(pid_t stopped, Range slack) {
@@ -71,67 +72,19 @@ std::vector<std::byte> AddressSpace::own_code(VirtAddr address, size_t size) con
   size_t got = memory_.read(address, code);
   if (got == 0) got = memory_.read_forced(address, code);
   code.resize(got);
-  for (size_t i = 0; i < got; ++i)
-    if (auto site = sites_.find(address + i); site != sites_.end()) code[i] = site->second->saved;
+  show_own(address, code);
   return code;
+}
+
+// What sites have displaced in it.
+void AddressSpace::show_own(VirtAddr address, std::span<std::byte> code) const {
+  for (size_t i = 0; i < code.size(); ++i)
+    if (auto site = sites_.find(address + i); site != sites_.end()) code[i] = site->second->saved;
 }
 
 bool AddressSpace::has_others_in(Range range, VirtAddr entry) const {
   for (VirtAddr at = range.begin; at < range.end; at = at + 1)
     if (at != entry && sites_.contains(at)) return true;
-  return false;
-}
-
-InstallAnswer AddressSpace::install(VirtAddr address, std::span<const std::byte> expected) {
-  if (BreakpointSite* site = find(address)) return Installed{site};
-  if (abandoned_) return Declined{"the process has begun another program"};
-  removed_.erase(address);
-  const auto code = own_code(address, arch::kMaxInsn);
-  if (code.empty()) return Declined{"its memory cannot be read"};
-  if (code[0] == kInt3) return Declined{"an int3 that is not ours stands there"};
-  const auto insn = arch::decode(code, address);
-  if (!insn) return Declined{"no valid instruction: " + arch::disassemble(code, address)};
-  const size_t compare = std::min<size_t>(insn->length, expected.size());
-  if (!std::equal(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(compare), code.begin()))
-    return Declined{"the code in memory is not the file's"};
-
-  auto site = std::make_unique<BreakpointSite>();
-  site->address = address;
-  site->saved = code[0];
-  site->emulation = arch::emulation_for(code, address);
-  auto refusal = place_copy(*site, code);
-  if (refusal && !site->emulation) {
-    if (refusal->reason.empty()) return Busy{"no room for an out-of-line copy near it yet"};
-    return *refusal;
-  }
-  if (!publish_and_write(*site)) return Declined{"its code cannot be written"};
-  for (uint64_t offset = 0; offset < site->copy_size; offset += CodeArena::kAlignment)
-    copies_[site->copy + offset] = site.get();
-  RTRACE_LOG(mech, 2, "site {} in {}, copy {}", address, pid(), site->copy);
-  return Installed{sites_.emplace(address, std::move(site)).first->second.get()};
-}
-
-// An empty reason: no room.
-std::optional<Declined> AddressSpace::place_copy(BreakpointSite& site, std::span<const std::byte> code) {
-  auto copy = foothold_.allocate(site.address, arch::out_of_line_bound(code));
-  if (!copy) return Declined{};
-  auto relocated = arch::relocate(code, site.address, *copy);
-  if (const auto* refused = std::get_if<arch::Refused>(&relocated)) return Declined{refused->reason};
-  auto& out_of_line = std::get<arch::OutOfLine>(relocated);
-  if (memory_.write(*copy, out_of_line.code) != 0) return Declined{"its out-of-line copy cannot be written"};
-  site.copy = *copy;
-  site.copy_size = static_cast<uint8_t>(out_of_line.code.size());
-  site.points = std::move(out_of_line.points);
-  return std::nullopt;
-}
-
-bool AddressSpace::publish_and_write(BreakpointSite& site) {
-  site.patch = ledger_.publish(pid(), site.address, one(site.saved), one(kInt3));
-  if (site.patch == PatchLedger::kNone) return false;
-  if (site.copy) foothold_.add_site(memory_, site.address, site.copy, site.saved);
-  const moment::Scope writing(Moment::byte_write);
-  if (memory_.write(site.address, one(kInt3)) == 0) return true;
-  ledger_.withdraw(site.patch);
   return false;
 }
 

@@ -22,8 +22,7 @@ constexpr uint64_t kRestorer = 0x04000000;  // SA_RESTORER, of no user header
 // The process's action, through a remote call that stays prepared for another.
 class TrapAction {
  public:
-  explicit TrapAction(const BridgeSite& at)
-      : memory_(at.memory), remote_(at.stopped, at.memory, at.gadget, at.frame_area) {
+  TrapAction(const BridgeSite& at, tracee::RemoteCall& remote) : memory_(at.memory), remote_(remote) {
     where_ = remote_.scratch(2 * sizeof(KernelAction));
   }
   std::optional<KernelAction> get() { return ask(0); }
@@ -43,7 +42,7 @@ class TrapAction {
   }
 
   const tracee::ProcessMemory& memory_;
-  tracee::RemoteCall remote_;
+  tracee::RemoteCall& remote_;
   std::optional<VirtAddr> where_;
 };
 
@@ -53,20 +52,25 @@ bool is_default(const KernelAction& action) {
 
 // An action that is the program's own must not be away even for a moment: it is asked for first where there
 // seems to be one.
-bool seems_default(pid_t tid) {
-  const auto status = tracee::read_status(tid);
+bool seems_default(pid_t tid, const tracee::RemoteCall& remote) {
+  const auto status = remote.status() ? remote.status() : tracee::status_of_stopped(tid);
   return status && ((status->caught | status->ignored) & tracee::signal_bit(SIGTRAP)) == 0;
 }
 
 }  // namespace
 
 std::string raise_bridge(const BridgeSite& at) {
+  tracee::RemoteCall remote(at.stopped, at.memory, at.gadget, at.frame_area);
+  return raise_bridge(at, remote);
+}
+
+std::string raise_bridge(const BridgeSite& at, tracee::RemoteCall& remote) {
   constexpr const char* kNoCall = "the thread could not make the system call";
   // On the alternate stack where the thread has one: a coroutine's own may be too small for a signal frame.
   const KernelAction ours{at.handler.value, SA_SIGINFO | SA_ONSTACK | kRestorer, at.restorer.value,
                           ~uint64_t{0}};
-  const bool at_once = seems_default(at.stopped);
-  TrapAction action(at);
+  const bool at_once = seems_default(at.stopped, remote);
+  TrapAction action(at, remote);
   const auto now = at_once ? action.exchange(ours) : action.get();
   if (!now) return kNoCall;
   if (now->handler == at.handler.value) return {};
@@ -77,7 +81,8 @@ std::string raise_bridge(const BridgeSite& at) {
 }
 
 Lowered lower_bridge(const BridgeSite& at) {
-  TrapAction action(at);
+  tracee::RemoteCall remote(at.stopped, at.memory, at.gadget, at.frame_area);
+  TrapAction action(at, remote);
   // Asked for first: were we to die between two exchanges, a handler of the program's own would be lost.
   const auto before = action.get();
   if (!before) return Lowered::failed;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "borrowed_gadget.h"
@@ -22,7 +23,7 @@ constexpr uint64_t kSmallestChunk = uint64_t{64} << 10;
 // processors (AMX tiles included).
 constexpr uint64_t kFrameArea = uint64_t{16} << 10;
 constexpr uint64_t kBehindHeader = 64;
-constexpr uint64_t kFewestSlots = 1024;
+constexpr uint64_t kFewestSlots = 256;
 constexpr const char* kUnwritable = "the new page cannot be written (/proc/PID/mem)";
 
 template <typename T>
@@ -142,22 +143,27 @@ std::string Foothold::begin_blob(const Means& means, Range all, VirtAddr table, 
   if (!mapped.failure.empty()) return mapped.failure;
   const Range chunk{all.begin, table};
   const Range frame{chunk.begin + agent::kBlobRoom, chunk.begin + agent::kBlobRoom + kFrameArea};
-  std::vector<std::byte> bytes(static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
-  std::memcpy(bytes.data(), rtrace_blob_begin, bytes.size());
+  const auto blob = std::as_bytes(std::span(rtrace_blob_begin, rtrace_blob_end));
   agent::Blob head = offsets();
   head.mapping = header(agent::kBlobMapping, chunk.size());
   head.table = table.value;
   head.frame_begin = frame.begin.value;
   head.frame_end = frame.end.value;
-  std::memcpy(bytes.data(), &head, sizeof head);
-  // The table first, for the blob names it.
-  if (!write_table(means.memory, {table, all.end}, slots) || means.memory.write(chunk.begin, bytes) != 0)
+  // What the head names first, and the rest before the page that makes it known: until then the mapping is
+  // blank.
+  std::array<std::byte, arch::kPageSize> first_page{};
+  std::memcpy(first_page.data(), blob.data(), first_page.size());
+  std::memcpy(first_page.data(), &head, sizeof head);
+  if (!write_table(means.memory, {table, all.end}, slots) ||
+      means.memory.write(chunk.begin + first_page.size(), blob.subspan(first_page.size())) != 0 ||
+      means.memory.write(chunk.begin, first_page) != 0)
     return kUnwritable;
   blob_ = chunk.begin;
   mapped_ = true;
   frame_area_ = frame;
   arena_.add(chunk, agent::kBlobRoom + kFrameArea);
   RTRACE_LOG(mech, 1, "blob and copies of {} at {}-{}", means.memory.pid(), chunk.begin, chunk.end);
+  if (means.when_begun) means.when_begun(remote);
   return {};
 }
 
@@ -221,18 +227,33 @@ bool Foothold::put(agent::SiteEntry entry) {
 
 bool Foothold::add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy,
                         std::byte displaced) {
-  return add(memory, {site.value, copy.value | static_cast<uint64_t>(displaced) << 56});
+  const agent::SiteEntry entry = entry_of(site, copy, displaced);
+  return add_sites(memory, {&entry, 1});
 }
 
-bool Foothold::add(const tracee::ProcessMemory& memory, agent::SiteEntry entry) {
-  if (!exists() || !table_has_room(1)) return false;
-  put(entry);
-  const uint64_t offset = agent::kTableEntries + slot_of(entry.site) * sizeof entry;
-  return write_value(memory, table_.begin + offset, entry) == 0;
+// Where they lie near each other what is between is written, too, as it is there.
+bool Foothold::add_sites(const tracee::ProcessMemory& memory, std::span<const agent::SiteEntry> entries) {
+  constexpr uint64_t kAtOnce = arch::kPageSize / sizeof(agent::SiteEntry);
+  if (!exists() || !table_has_room(entries.size())) return false;
+  std::vector<uint64_t> slots;
+  for (const agent::SiteEntry& entry : entries) {
+    put(entry);
+    slots.push_back(slot_of(entry.site));
+  }
+  std::ranges::sort(slots);
+  bool written = true;
+  for (size_t first = 0, next = 0; first < slots.size(); first = next) {
+    while (next < slots.size() && slots[next] - slots[first] < kAtOnce) ++next;
+    const std::span part(&entries_[slots[first]], slots[next - 1] - slots[first] + 1);
+    const VirtAddr at = table_.begin + agent::kTableEntries + slots[first] * sizeof(agent::SiteEntry);
+    written &= memory.write(at, std::as_bytes(part)) == 0;
+  }
+  return written;
 }
 
 bool Foothold::add_semaphore(const tracee::ProcessMemory& memory, VirtAddr semaphore) {
-  return add(memory, {semaphore.value, uint64_t{agent::SiteEntry::kRaised} << 56});
+  const agent::SiteEntry entry{semaphore.value, uint64_t{agent::SiteEntry::kRaised} << 56};
+  return add_sites(memory, {&entry, 1});
 }
 
 void Foothold::remove_semaphore(const tracee::ProcessMemory& memory, VirtAddr semaphore) {

@@ -276,8 +276,9 @@ void Catalogue::add(const std::string& path, Diagnostics& diagnostics) {
 
 void Catalogue::add_folder(const std::string& path) {
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) impl_->folders.push_back({path, true, false});
-  if (is_file(path)) impl_->folders.push_back({path, false, true});
+  const fs::file_status status = fs::status(path, ignored);
+  if (fs::is_directory(status)) impl_->folders.push_back({path, true, false});
+  if (fs::is_regular_file(status)) impl_->folders.push_back({path, false, true});
 }
 
 void Catalogue::add_shipped(const std::string& path) {
@@ -289,8 +290,9 @@ void Catalogue::add_shipped(const std::string& path) {
 void Catalogue::add_fallback(const std::string& path) {
   std::error_code ignored;
   constexpr auto kReading = Impl::Source::Reading::when_named;
-  if (fs::is_directory(path, ignored)) impl_->fallbacks.push_back({path, true, false, kReading});
-  if (is_file(path)) impl_->fallbacks.push_back({path, false, true, kReading});
+  const fs::file_status status = fs::status(path, ignored);
+  if (fs::is_directory(status)) impl_->fallbacks.push_back({path, true, false, kReading});
+  if (fs::is_regular_file(status)) impl_->fallbacks.push_back({path, false, true, kReading});
 }
 
 std::shared_ptr<const Prototype> Catalogue::find(std::string_view function, std::string_view object,

@@ -124,7 +124,7 @@ void Engine::begin_attached(Process& process) {
 
 std::shared_ptr<Image> Engine::read_image(pid_t pid, std::string& failure) {
   try {
-    auto image = std::make_shared<Image>(pid, services_);
+    auto image = std::make_shared<Image>(pid, services_, Image::State::runs);
     image->read_ahead();
     return image;
   } catch (const Error& error) {
@@ -311,7 +311,7 @@ bool Engine::launch() {
   if (const int error_number = tracee::seize(request.launch)) {
     answer = {ToFrontEnd::Kind::seize_failed, error_number};
   } else {
-    Process& process = add_process(request.launch);
+    Process& process = add_process(request.launch, {});  // the command's name comes with its exec
     process.launching = true;
     add_task(request.launch, process);
   }

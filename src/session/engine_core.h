@@ -65,6 +65,7 @@ class Engine {
   Task& add_task(pid_t tid, Process& process);
   void remove_task(Task& task);
   Process& add_process(pid_t pid);
+  Process& add_process(pid_t pid, std::string name);
   void on_unknown(const tracee::WaitEvent& event);
   void begin_child(pid_t tid);
   void begin_orphans(Process& parent);

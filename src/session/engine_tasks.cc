@@ -25,10 +25,15 @@ std::string program_of(pid_t pid) {
 }  // namespace
 
 Process& Engine::add_process(pid_t pid) {
+  Process& process = add_process(pid, tracee::read_comm(pid));
+  return process;
+}
+
+Process& Engine::add_process(pid_t pid, std::string name) {
   auto& process = processes_[pid];
   process = std::make_unique<Process>();
   process->pid = pid;
-  process->name = tracee::read_comm(pid);
+  process->name = std::move(name);
   return *process;
 }
 
@@ -292,7 +297,7 @@ void Engine::on(Task& task, tracee::Exec) {
   Process& process = *task.process;
   (void)tracee::consume(pid, tracee::Block::no);
   queue_.forget(pid);
-  tracee::forget_seccomp(pid);  // another thread may have become this one
+  tracee::forget_status(pid);  // another thread may have become this one
   task.account = {};
   if (process.silent) {
     take_thread_pointer_back(process);
@@ -338,22 +343,20 @@ void Engine::begin_image(Task& task) {
   Process& process = *task.process;
   const pid_t pid = process.pid;
   process.launching = false;
-  process.name = tracee::read_comm(pid);
   process.image.reset();
-  const auto status = tracee::read_status(pid).value_or(tracee::StatusFields{});
+  const auto status = tracee::status_of_stopped(pid).value_or(tracee::StatusFields{});
+  process.name = status.name;
   process.trap =
       trap_disposition_in(status);  // ignored stays ignored, caught becomes the default (execve(2))
   task.trap_blocked = trap_blocked_in(status.blocked);
   try {
-    process.image = std::make_shared<Image>(pid, services_);
+    process.image = std::make_shared<Image>(pid, services_, Image::State::stands);
     // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its
     // result.
-    process.image->begin(task.id, [pid, outside = false]() mutable -> std::optional<pid_t> {
-      const tracee::Seccomp seccomp = tracee::seccomp_of_stopped(pid);
-      outside = outside ||
-                (seccomp != tracee::Seccomp::forbids && tracee::leave_syscall(pid) == tracee::Alive::yes);
+    process.image->begin(task.id, [pid, status, outside = false]() mutable -> std::optional<pid_t> {
+      outside = outside || (!tracee::forbids_calls(pid) && tracee::leave_syscall(pid) == tracee::Alive::yes);
       if (!outside) return std::nullopt;
-      tracee::remember_seccomp(pid, seccomp);
+      tracee::remember_status(pid, status);
       return pid;
     });
     remember(process.image->objects());

@@ -31,6 +31,11 @@ std::string key_of(const loader::LinkMapEntry& entry) {
   return fmt::format("{}/{}/{:x}/{}", entry.address, entry.dynamic, entry.bias.value, entry.name);
 }
 
+bool is_same_file(const tracee::MapsEntry& one, const tracee::MapsEntry& other) {
+  return one.range.begin == other.range.begin && one.inode == other.inode && one.path == other.path &&
+         one.offset == other.offset && one.deleted == other.deleted;
+}
+
 // The mapping of a file's begin: the link map and auxv name addresses in the middle of it.
 const tracee::MapsEntry* first_mapping_of(const std::vector<tracee::MapsEntry>& maps, VirtAddr inside) {
   const tracee::MapsEntry* found = tracee::find_mapping(maps, inside);
@@ -41,9 +46,10 @@ const tracee::MapsEntry* first_mapping_of(const std::vector<tracee::MapsEntry>& 
 
 }  // namespace
 
-Image::Image(pid_t pid, Services& services)
+Image::Image(pid_t pid, Services& services, State state)
     : pid_(pid), services_(services), space_(std::make_unique<mech::AddressSpace>(pid, services.ledger)) {
   find_main_program();
+  maps_are_current_ = state == State::stands;
 }
 
 // The probes stay the parent's: their ids, labels and hits are the same calls in another process.
@@ -55,6 +61,7 @@ Image::Image(Tag, const Image& parent, pid_t child)
       maps_(parent.maps_),
       objects_(parent.objects_),
       interpreter_(parent.interpreter_),
+      interpreter_begin_(parent.interpreter_begin_),
       restored_(parent.restored_),
       link_map_(parent.link_map_),
       rendezvous_(parent.rendezvous_),
@@ -73,13 +80,15 @@ std::shared_ptr<Image> Image::clone_for(pid_t child) const {
 Image::~Image() = default;
 
 void Image::find_main_program() {
-  // Its auxiliary vector has words of another size, and could not be read.
-  if (is_32_bit(pid_)) throw Error::make("it is a 32-bit program; rtrace traces 64-bit programs only");
   maps_ = tracee::read_maps(pid_);
   const auto auxv = tracee::read_auxv(pid_);
   auto headers = auxv.find(AT_PHDR);
   const auto* mapping = headers == auxv.end() ? nullptr : first_mapping_of(maps_, VirtAddr{headers->second});
-  if (mapping == nullptr) throw Error::make("process {} has no main program that could be found", pid_);
+  if (mapping == nullptr) {
+    // Its auxiliary vector has words of another size, and could not be read.
+    if (is_32_bit(pid_)) throw Error::make("it is a 32-bit program; rtrace traces 64-bit programs only");
+    throw Error::make("process {} has no main program that could be found", pid_);
+  }
   elf::LoadedObject main;
   main.id = new_object_id();
   main.path = mapping->path;
@@ -95,14 +104,16 @@ void Image::find_main_program() {
       entry != nullptr && entry->file_backed()) {
     interpreter_.id = new_object_id();
     interpreter_.path = entry->path;
+    interpreter_begin_ = *entry;
     take_object(interpreter_, {*entry, LoadBias{base->second}, std::nullopt});
   }
 }
 
 void Image::take_object(elf::LoadedObject& object, const ObjectCache::Place& place) {
-  // What was read from memory before a site stood in it stays good.
-  if (interpreter_.file != nullptr && interpreter_.file->is_from_memory() &&
-      place.bias == interpreter_.bias) {
+  // What was read from memory before a site stood in it stays good, and what was opened of the file that
+  // still is mapped there.
+  if (interpreter_.file != nullptr && place.bias == interpreter_.bias &&
+      (interpreter_.file->is_from_memory() || is_same_file(place.begin, interpreter_begin_))) {
     object.file = interpreter_.file;
     object.bias = interpreter_.bias;
     return;
@@ -196,6 +207,11 @@ bool Image::watch_hook(VirtAddr hook, const NeedStopped& need_stopped) {
 }
 
 void Image::begin(event::TraceeId who, const NeedStopped& need_stopped) {
+  place_first_sites(who, need_stopped);
+  maps_are_current_ = false;
+}
+
+void Image::place_first_sites(event::TraceeId who, const NeedStopped& need_stopped) {
   if (interpreter_.file == nullptr) {
     relocated_once_ = true;
     // Nothing else asks for room there, and with it for the handler, which a system-call stop may need.
@@ -281,6 +297,13 @@ void Image::take_out_strays() {
   }
 }
 
+// As it is at every other call of the hook.
+bool Image::is_link_map_changing() {
+  if (!rendezvous_) find_rendezvous();
+  const auto state = rendezvous_ ? rendezvous_->state(space_->memory()) : std::nullopt;
+  return state && *state != loader::LinkState::consistent;
+}
+
 std::optional<loader::LinkMap> Image::read_link_map() {
   if (!rendezvous_) find_rendezvous();
   return rendezvous_ ? rendezvous_->read(space_->memory()) : std::nullopt;
@@ -297,6 +320,7 @@ void Image::sync_behind_hook(event::TraceeId who, const NeedStopped& need_stoppe
 
 void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
   const Arming arming(arming_);
+  if (moment == Moment::hook && is_link_map_changing()) return;
   auto map = read_link_map();
   if (!map) return without_link_map(moment, who, need_stopped);
   if (map->state != loader::LinkState::consistent && moment == Moment::hook) return;

@@ -86,8 +86,10 @@ class NeedStopped {
 
 class Image {
  public:
-  // The process may be running, or at its exec. Throws Error where it is none that can be traced.
-  Image(pid_t pid, Services& services);
+  // Whether the process may run meanwhile, or stands at its exec until begin() is done.
+  enum class State : uint8_t { runs, stands };
+  // Throws Error where it is none that can be traced.
+  Image(pid_t pid, Services& services, State state);
   ~Image();
   Image(const Image&) = delete;
   Image& operator=(const Image&) = delete;
@@ -276,8 +278,10 @@ class Image {
   void take_object(elf::LoadedObject& object, const ObjectCache::Place& place);
   void find_rendezvous();
   std::optional<VirtAddr> hook() const;
+  bool is_link_map_changing();
   std::optional<loader::LinkMap> read_link_map();
   void without_link_map(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
+  void place_first_sites(event::TraceeId who, const NeedStopped& need_stopped);
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
   void unload(const loader::LinkMapEntry& entry, event::TraceeId who);
@@ -289,8 +293,9 @@ class Image {
   void arm(const plan::Objects& added, plan::Relocated relocated, const NeedStopped& need_stopped);
   void arm(const plan::Plan& plan, const plan::Objects& added, plan::Relocated relocated,
            const NeedStopped& need_stopped);
-  void watch_signal_call(const elf::LoadedObject& object, ElfAddr where, uint8_t kind,
-                         const NeedStopped& need_stopped);
+  // --- image_signals.cc
+  struct SignalWatch;
+  void watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped);
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
   void place(const plan::Plan& plan, const NeedStopped& need_stopped);
   void on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need_stopped);
@@ -352,9 +357,11 @@ class Image {
   Wrapping wrapping_;
   Survival survival_;
   std::vector<tracee::MapsEntry> maps_;
+  bool maps_are_current_ = false;  // it has stood since
   plan::Objects objects_;
   elf::LoadedObject interpreter_;  // at exec, until the link map names it
-  bool restored_ = false;          // of this process or, before the fork, of its parent
+  tracee::MapsEntry interpreter_begin_;
+  bool restored_ = false;  // of this process or, before the fork, of its parent
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false, leaving_ = false, arming_ = false;
@@ -370,11 +377,10 @@ class Image {
     bool wrapped = false;
     elf::ObjectId caller{};  // of a call site
   };
-  std::unordered_map<std::string, Armed>
-      armed_;  // what stands already, so that a second look at an object adds only what is new
-  std::vector<decode::ArmedProbe> newly_armed_;  // and not reported yet
-  event::TraceeId reported_as_;                  // the last task whose doing was reported
-  std::set<elf::ObjectId> lost_in_;              // whose lost probes have been reported
+  std::unordered_map<std::string, Armed> armed_;  // a second look at an object adds only what is new
+  std::vector<decode::ArmedProbe> newly_armed_;   // and not reported yet
+  event::TraceeId reported_as_;                   // the last task whose doing was reported
+  std::set<elf::ObjectId> lost_in_;               // whose lost probes have been reported
   std::set<std::string> unseen_said_;
   std::optional<elf::LoadedObject> vdso_;           // without a file where the process has none
   std::unordered_map<int, int64_t> errno_offsets_;  // by link namespace: each has a C library of its own

@@ -7,7 +7,6 @@
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/text.h"
-#include "sigtrap.h"
 
 namespace rtrace::session {
 
@@ -60,15 +59,13 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
     unfinished_ = true;
     return "no thread of the process could be stopped";
   }
-  maps_ = tracee::read_maps(pid_);
-  const bool first = !space_->foothold().exists();
-  std::string failure = space_->make_room(near, sites, *stopped, maps_, find_slack());
-  if (!failure.empty()) {
-    decline_survival(failure);
-  } else if (first) {
-    survival_.raise(*stopped, *space_);
+  if (!std::exchange(maps_are_current_, false)) maps_ = tracee::read_maps(pid_);
+  const auto raise = [&](tracee::RemoteCall& remote) {
+    survival_.raise(*stopped, *space_, remote);
     explain_survival();
-  }
+  };
+  std::string failure = space_->make_room(near, sites, *stopped, maps_, find_slack(), raise);
+  if (!failure.empty()) decline_survival(failure);
   return failure;
 }
 
@@ -284,57 +281,6 @@ void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
   for (const auto& [id, points] : by_object) {
     if (object(id) == nullptr) continue;
     for (const plan::ProbePoint* point : points) arm_point(*point, no_room[id]);
-  }
-}
-
-void Image::watch_signal_call(const elf::LoadedObject& object, ElfAddr where, uint8_t kind,
-                              const NeedStopped& need_stopped) {
-  const VirtAddr address = object.at(where);
-  if (!why_not_writable(address).empty() || !provide_room(object.range(), 1, need_stopped).empty()) return;
-  if (object_at(address) == nullptr) return;  // unloaded while a thread was stopped for that
-  auto answer = space_->install(address, file_bytes(address));
-  if (auto* installed = std::get_if<mech::Installed>(&answer)) installed->site->signal_call = kind;
-}
-
-// The only object that exports these, if with versions: callers that need others mean something else.
-static const elf::ElfFile* definer_by_version(const plan::Objects& objects,
-                                              const std::vector<std::string_view>& names) {
-  const elf::ElfFile* found = nullptr;
-  for (const auto& object : objects) {
-    for (std::string_view name : names) {
-      const auto symbol = object.file->find_exported(name);
-      if (!symbol) continue;
-      if (symbol->version.empty() || (found != nullptr && found != object.file.get())) return nullptr;
-      found = object.file.get();
-    }
-  }
-  return found;
-}
-
-// Only the C library changes signal state for others. It also blocks all signals for a moment for its own
-// ends (posix_spawn), and an int3 that is met then kills where no tracer lives: so masks are watched where
-// others call, and at the function itself only for callers that have no stub.
-void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
-  const bool c_library =
-      object.file->find_exported("sigaction") && object.file->find_exported("pthread_sigmask");
-  constexpr auto kMask = static_cast<uint8_t>(SignalCall::Kind::mask);
-  std::vector<std::string_view> of_masks;
-  for (const SignalCall& call : signal_calls()) {
-    if (call.kind == SignalCall::Kind::mask) {
-      of_masks.push_back(call.name);
-      continue;
-    }
-    const auto symbol = c_library ? object.file->find_exported(call.name) : std::nullopt;
-    if (symbol && !symbol->ifunc)
-      watch_signal_call(object, symbol->address, static_cast<uint8_t>(call.kind), need_stopped);
-  }
-  const elf::ElfFile* by = definer_by_version(objects_, of_masks);
-  for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks, by)) {
-    if (slot.stub) watch_signal_call(object, *slot.stub, kMask, need_stopped);
-    if (slot.stub && !slot.called_directly) continue;
-    for (const auto& definer : plan::Objects(objects_))
-      if (const auto defined = definer.file->find_exported(slot.name); defined && !defined->ifunc)
-        watch_signal_call(definer, defined->address, kMask, need_stopped);
   }
 }
 

@@ -41,22 +41,30 @@ const elf::LoadedObject* object_of(const plan::Objects& objects, elf::ObjectId i
 }  // namespace
 
 Prototypes::Prototypes(const Options& options, Reporter& reporter) : options_(options), reporter_(reporter) {
+  if (!options.config.empty()) (void)catalogue();
+}
+
+// Where to look is found out when something is looked for.
+proto::Catalogue& Prototypes::catalogue() {
+  if (catalogue_) return *catalogue_;
+  catalogue_.emplace();
   const std::string home = home_of_user();
   const char* config_home = getenv("XDG_CONFIG_HOME");
   // "All paths set in these environment variables must be absolute" (XDG Base Directory Specification).
   if (config_home != nullptr && *config_home == '/')
-    catalogue_.add_folder(std::string(config_home) + "/rtrace");
+    catalogue_->add_folder(std::string(config_home) + "/rtrace");
   else if (!home.empty())
-    catalogue_.add_folder(home + "/.config/rtrace");
-  if (!home.empty()) catalogue_.add_folder(home + "/.ltrace.conf");
-  catalogue_.add_shipped(shipped_configuration());
+    catalogue_->add_folder(home + "/.config/rtrace");
+  if (!home.empty()) catalogue_->add_folder(home + "/.ltrace.conf");
+  catalogue_->add_shipped(shipped_configuration());
   // ltrace's own: one file for everything until 0.7.3, one for each library since 0.7.91.
-  catalogue_.add_fallback("/etc/ltrace.conf");
-  catalogue_.add_fallback("/usr/share/ltrace");
+  catalogue_->add_fallback("/etc/ltrace.conf");
+  catalogue_->add_fallback("/usr/share/ltrace");
   // Last, for they are read at once and may import from the folders.
   proto::Diagnostics diagnostics;
-  for (const std::string& path : options.config) catalogue_.add(path, diagnostics);
+  for (const std::string& path : options_.config) catalogue_->add(path, diagnostics);
   report(diagnostics);
+  return *catalogue_;
 }
 
 void Prototypes::report(const proto::Diagnostics& diagnostics) {
@@ -65,7 +73,7 @@ void Prototypes::report(const proto::Diagnostics& diagnostics) {
 
 Prototypes::Found Prototypes::in_files(const plan::ProbePoint& point) {
   proto::Diagnostics diagnostics;
-  Found found = catalogue_.find_specific(point.name, point.prototype_object, diagnostics);
+  Found found = catalogue().find_specific(point.name, point.prototype_object, diagnostics);
   report(diagnostics);
   return found;
 }
@@ -74,7 +82,7 @@ Prototypes::Found Prototypes::of_alias(const plan::ProbePoint& point) {
   proto::Diagnostics diagnostics;
   Found found;
   for (size_t i = 0; found == nullptr && i < point.aliases.size(); ++i)
-    found = catalogue_.find_specific(point.aliases[i], point.prototype_object, diagnostics);
+    found = catalogue().find_specific(point.aliases[i], point.prototype_object, diagnostics);
   report(diagnostics);
   return found;
 }
@@ -85,16 +93,16 @@ Prototypes::Found Prototypes::of_implemented(const plan::ProbePoint& point) {
   proto::Diagnostics diagnostics;
   Found found;
   for (const std::string& name : implemented_by(point.name))
-    if (found == nullptr) found = catalogue_.find_specific(name, point.prototype_object, diagnostics);
+    if (found == nullptr) found = catalogue().find_specific(name, point.prototype_object, diagnostics);
   report(diagnostics);
   return found;
 }
 
 Prototypes::Found Prototypes::from_fallback(const plan::ProbePoint& point) {
   proto::Diagnostics diagnostics;
-  Found found = catalogue_.find_fallback(point.name, point.prototype_object, diagnostics);
+  Found found = catalogue().find_fallback(point.name, point.prototype_object, diagnostics);
   for (size_t i = 0; found == nullptr && i < point.aliases.size(); ++i)
-    found = catalogue_.find_fallback(point.aliases[i], point.prototype_object, diagnostics);
+    found = catalogue().find_fallback(point.aliases[i], point.prototype_object, diagnostics);
   report(diagnostics);
   return found;
 }
@@ -120,7 +128,7 @@ const Prototypes::Known& Prototypes::of_syscall(const std::string& name, const s
   auto [known, fresh] = known_.try_emplace(name + "@" + object);
   if (!fresh) return known->second;
   proto::Diagnostics diagnostics;
-  Found found = catalogue_.find_specific(name, object, diagnostics);
+  Found found = catalogue().find_specific(name, object, diagnostics);
   report(diagnostics);
   known->second = {found, found != nullptr ? found->origin : "none"};
   return known->second;

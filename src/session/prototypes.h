@@ -57,10 +57,11 @@ class Prototypes {
   Found from_fallback(const plan::ProbePoint& point);
   static Callee callee_of(const plan::ProbePoint& point, const plan::Objects& objects);
   void report(const proto::Diagnostics& diagnostics);
+  proto::Catalogue& catalogue();
 
   const Options& options_;
   Reporter& reporter_;
-  proto::Catalogue catalogue_;
+  std::optional<proto::Catalogue> catalogue_;
   std::unordered_map<std::string, Known> known_;
   std::set<std::shared_ptr<const elf::ElfFile>> asked_;  // whose addresses are in known_'s keys
 };

@@ -16,7 +16,15 @@ mech::BridgeSite site_of(const tracee::ProcessMemory& memory, pid_t stopped, con
 }  // namespace
 
 void Survival::raise(pid_t stopped, const mech::AddressSpace& space) {
-  risk_ = mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()));
+  raised(space, mech::raise_bridge(site_of(space.memory(), stopped, space.foothold())));
+}
+
+void Survival::raise(pid_t stopped, const mech::AddressSpace& space, tracee::RemoteCall& remote) {
+  raised(space, mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()), remote));
+}
+
+void Survival::raised(const mech::AddressSpace& space, std::string risk) {
+  risk_ = std::move(risk);
   state_ = risk_.empty() ? State::standing : State::absent;
   RTRACE_LOG(session, 1, "bridge of {}: {}", space.pid(), risk_.empty() ? "stands" : risk_);
 }

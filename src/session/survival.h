@@ -24,6 +24,8 @@ class Survival {
 
   // Each with a task in a consumed stop, fit for remote calls, and a space that has its foothold.
   void raise(pid_t stopped, const mech::AddressSpace& space);
+  // In the course of calls that are being made anyway.
+  void raise(pid_t stopped, const mech::AddressSpace& space, tracee::RemoteCall& remote);
   // False where no system call could be made: then the handler may stand, and our pages must stay.
   bool lower(pid_t stopped, const mech::AddressSpace& space);
   // The same in a fork child's memory.
@@ -42,6 +44,8 @@ class Survival {
   void program_set(bool standard);
 
  private:
+  void raised(const mech::AddressSpace& space, std::string risk);
+
   enum class State : uint8_t { none, standing, lost, absent };
   State state_ = State::none;
   bool told_ = false;

@@ -198,8 +198,8 @@ bool may_suspend() {
 namespace {
 
 // Of the task that was asked for last while it stood alone; 0 where there is none.
-thread_local pid_t seccomp_known_of = 0;
-thread_local Seccomp seccomp_known = Seccomp::forbids;
+thread_local pid_t status_known_of = 0;
+thread_local StatusFields known_status;
 
 Seccomp seccomp_in(const std::optional<StatusFields>& status) {
   constexpr int kFilter = 2;
@@ -211,25 +211,28 @@ Seccomp seccomp_in(const std::optional<StatusFields>& status) {
 
 }  // namespace
 
-Seccomp seccomp_of_stopped(pid_t tid) {
-  if (knows_seccomp(tid)) return seccomp_known;
+std::optional<StatusFields> status_of_stopped(pid_t tid) {
+  if (knows_status(tid)) return known_status;
   const auto status = read_status(tid);
-  const Seccomp now = seccomp_in(status);
-  if (status && status->threads == 1) remember_seccomp(tid, now);
-  return now;
+  if (status && status->threads == 1) remember_status(tid, *status);
+  return status;
 }
 
-bool knows_seccomp(pid_t tid) {
-  return seccomp_known_of == tid;
+Seccomp seccomp_of_stopped(pid_t tid) {
+  return seccomp_in(status_of_stopped(tid));
 }
 
-void forget_seccomp(pid_t tid) {
-  if (seccomp_known_of == tid) seccomp_known_of = 0;
+bool knows_status(pid_t tid) {
+  return status_known_of == tid;
 }
 
-void remember_seccomp(pid_t tid, Seccomp known) {
-  seccomp_known_of = tid;
-  seccomp_known = known;
+void forget_status(pid_t tid) {
+  if (status_known_of == tid) status_known_of = 0;
+}
+
+void remember_status(pid_t tid, StatusFields status) {
+  status_known_of = tid;
+  known_status = std::move(status);
 }
 
 void trust_seccomp() {
@@ -237,7 +240,7 @@ void trust_seccomp() {
 }
 
 Seccomp seccomp_of(pid_t tid) {
-  return seccomp_in(read_status(tid));
+  return seccomp_in(knows_status(tid) ? known_status : read_status(tid));
 }
 
 Auxv parse_auxv(std::string_view bytes) {

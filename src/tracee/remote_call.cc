@@ -97,10 +97,12 @@ SigContext context_of(const arch::Regs& regs) {
 // restore all of it.
 std::vector<std::byte> signal_xstate(std::span<const std::byte> xstate) {
   // In the regset the first software bytes hold XCR0 (kernel: arch/x86/kernel/fpu/regset.c).
-  uint64_t features = load<uint64_t>(xstate, kSoftwareBytes);
+  const auto all = load<uint64_t>(xstate, kSoftwareBytes);
   const uint64_t in_use = load<uint64_t>(xstate, kXsaveHeader);
-  if ((in_use & kTileData) == 0) features &= ~(kTileConfig | kTileData);
-  const size_t size = std::max(kXsaveMinimum, std::min(xsave_size(features), xstate.size()));
+  const uint64_t features = (in_use & kTileData) == 0 ? all & ~(kTileConfig | kTileData) : all;
+  // The regset ends where the last of its features does.
+  const size_t end = features == all ? xstate.size() : std::min(xsave_size(features), xstate.size());
+  const size_t size = std::max(kXsaveMinimum, end);
   std::vector<std::byte> area(size + sizeof kMagic2);
   std::memcpy(area.data(), xstate.data(), size);
   const SoftwareBytes software{
@@ -144,7 +146,7 @@ RemoteCall::~RemoteCall() {
   (void)set_registers(tid_, saved_);
   for (const auto& [address, bytes] : borrowed_) (void)memory_.write(address, bytes);
   if (suspended_) (void)suspend_seccomp(tid_, false);
-  if (!failed_ && seccomp_stays_) remember_seccomp(tid_, seccomp_);
+  if (!failed_ && status_) remember_status(tid_, *std::move(status_));
 }
 
 // What lies below the stack pointer may be the program's all the same: a coroutine's stack can stand in the
@@ -161,11 +163,11 @@ bool RemoteCall::prepare() {
   auto mask = signal_mask(tid_);
   auto state = extended_state(tid_);
   if (!regs || !mask || !state || regs->never_in_program()) return false;
-  seccomp_ = seccomp_of_stopped(tid_);
-  seccomp_stays_ = knows_seccomp(tid_);
-  if (seccomp_ == Seccomp::forbids) return false;
-  suspended_ = seccomp_ == Seccomp::suspended && suspend_seccomp(tid_, true);
-  if (seccomp_ == Seccomp::suspended && !suspended_) return false;
+  const Seccomp seccomp = seccomp_of_stopped(tid_);
+  if (knows_status(tid_)) status_ = status_of_stopped(tid_);
+  if (seccomp == Seccomp::forbids) return false;
+  suspended_ = seccomp == Seccomp::suspended && suspend_seccomp(tid_, true);
+  if (seccomp == Seccomp::suspended && !suspended_) return false;
   saved_ = *regs;
   saved_mask_ = *mask;
   const size_t size = kStateOffset + state->size() + sizeof kMagic2;

@@ -25,7 +25,7 @@ constexpr long kOptions = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TR
                           PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
 
 // XSAVE areas grow with the CPU; 16 KiB holds AMX's tiles too.
-constexpr size_t kExtendedStateLimit = 16384;
+constexpr size_t kUsualState = 3072, kExtendedStateLimit = 16384;
 constexpr std::chrono::microseconds kAwake(60);  // twice what a stop took with a tracer that stays awake
 
 void* as_pointer(uint64_t value) {
@@ -40,7 +40,7 @@ Alive request(__ptrace_request what, pid_t tid, void* address, void* data) {
 }
 
 Alive run_on(__ptrace_request how, pid_t tid, int signal) {
-  forget_seccomp(tid);
+  forget_status(tid);
   return request(how, tid, nullptr, as_pointer(static_cast<uint64_t>(signal)));
 }
 
@@ -205,10 +205,15 @@ std::optional<arch::VectorRegs> vector_registers(pid_t tid) {
 }
 
 std::optional<std::vector<std::byte>> extended_state(pid_t tid) {
-  std::byte state[kExtendedStateLimit];  // the kernel fills in as much as there is
+  std::byte state[kUsualState];  // the kernel fills in as much as there is
   iovec area{state, sizeof state};
   if (ptrace(PTRACE_GETREGSET, tid, as_pointer(NT_X86_XSTATE), &area) != 0) return std::nullopt;
-  return std::vector<std::byte>(state, state + area.iov_len);
+  if (area.iov_len < sizeof state) return std::vector<std::byte>(state, state + area.iov_len);
+  std::vector<std::byte> large(kExtendedStateLimit);
+  area = {large.data(), large.size()};
+  if (ptrace(PTRACE_GETREGSET, tid, as_pointer(NT_X86_XSTATE), &area) != 0) return std::nullopt;
+  large.resize(area.iov_len);
+  return large;
 }
 
 PeekAnswer peek_any(Block block) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,9 +37,10 @@ class AddressSpace {
   // Maps room for out-of-line copies of `sites` sites near `near`, if there is not enough yet. `stopped` is a
   // task in a consumed ptrace-stop, about to run user code at the registers it shows. `slack` is executable,
   // private, file-backed memory that nothing runs (the tail of a text segment's last page), borrowed for the
-  // first remote call. Answers what went wrong, in words; empty if nothing did.
+  // first remote call; `when_begun` as in Foothold::Means. Answers what went wrong, in words; empty if
+  // nothing did.
   std::string make_room(Range near, size_t sites, pid_t stopped, const std::vector<tracee::MapsEntry>& maps,
-                        Range slack);
+                        Range slack, std::function<void(tracee::RemoteCall&)> when_begun = {});
   bool has_room(VirtAddr near, size_t sites) const;
 
   // Nothing is written any more: the process has begun another program. What was read of it in the middle of
@@ -51,6 +53,12 @@ class AddressSpace {
   // task of the address space is seized; none needs to be stopped. `expected`, where not empty, are the
   // file's bytes: memory must equal them.
   InstallAnswer install(VirtAddr address, std::span<const std::byte> expected);
+  // The same for several, with fewer writes. One answer for each, in their order.
+  struct Wanted {
+    VirtAddr address;
+    std::span<const std::byte> expected;
+  };
+  std::vector<InstallAnswer> install_together(std::span<const Wanted> wanted);
 
   // The site whose int3 a thread with these registers has just met, or nullptr.
   BreakpointSite* hit(const arch::Regs& regs);
@@ -133,8 +141,21 @@ class AddressSpace {
 
  private:
   void forget_site(const BreakpointSite& site);
-  std::optional<Declined> place_copy(BreakpointSite& site, std::span<const std::byte> code);
-  bool publish_and_write(BreakpointSite& site);
+  // --- address_space_install.cc
+  struct Prepared {
+    size_t index = 0;  // of what is wanted
+    std::unique_ptr<BreakpointSite> site{};
+    std::vector<std::byte> copy{};  // its code
+  };
+  std::vector<std::vector<std::byte>> own_codes(std::span<const Wanted> wanted) const;
+  std::optional<InstallAnswer> prepare(Prepared& prepared, const Wanted& wanted,
+                                       std::span<const std::byte> code);
+  std::optional<Declined> prepare_copy(BreakpointSite& site, std::span<const std::byte> code,
+                                       std::vector<std::byte>& bytes);
+  void write_copies(std::span<Prepared> prepared) const;
+  void write(std::span<Prepared> prepared, std::span<InstallAnswer> answers);
+  // ---
+  void show_own(VirtAddr address, std::span<std::byte> code) const;
   std::vector<const BreakpointSite*> standing_in(const tracee::ProcessMemory& memory) const;
   void complete_from(const AddressSpace& parent);
 

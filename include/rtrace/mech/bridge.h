@@ -8,6 +8,7 @@
 
 #include "rtrace/base/address.h"
 #include "rtrace/tracee/process_memory.h"
+#include "rtrace/tracee/remote_call.h"
 
 namespace rtrace::mech {
 
@@ -20,8 +21,10 @@ struct BridgeSite {
   VirtAddr handler, restorer;
 };
 
-// Puts the handler where SIGTRAP has its default action. Empty where it stands now, else why it does not.
+// Puts the handler where SIGTRAP has its default action. Empty where it stands now, else why it does not. The
+// second is for a remote call of that task that is being made anyway.
 std::string raise_bridge(const BridgeSite& at);
+std::string raise_bridge(const BridgeSite& at, tracee::RemoteCall& remote);
 
 // Gives SIGTRAP its default action again, but only where the handler is still ours.
 enum class Lowered : uint8_t {

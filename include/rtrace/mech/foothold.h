@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "rtrace/mech/patch_table.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/process_memory.h"
+#include "rtrace/tracee/remote_call.h"
 
 namespace rtrace::agent {
 struct Control;
@@ -54,6 +56,9 @@ class Foothold {
     PatchLedger& ledger;
     pid_t stopped = 0;
     Range slack;
+    // What else is to be asked of the thread when the blob is there for the first time: a remote call costs
+    // most at its beginning and at its end.
+    std::function<void(tracee::RemoteCall&)> when_begun{};
   };
   // Room for copies of so many more sites within rel32's reach of `near`. What went wrong, in words.
   std::string make_room(const Means& means, Range near, size_t sites,
@@ -80,6 +85,11 @@ class Foothold {
   bool adopt_recorder(const tracee::ProcessMemory& memory, Range control_mapping, Range shared_mapping);
 
   // Tells the handler of a site, before its int3 is written. False where the table is full or gone.
+  // Of a site, for add_sites().
+  static agent::SiteEntry entry_of(VirtAddr site, VirtAddr copy, std::byte displaced) {
+    return {site.value, copy.value | static_cast<uint64_t>(displaced) << 56};
+  }
+  bool add_sites(const tracee::ProcessMemory& memory, std::span<const agent::SiteEntry> entries);
   bool add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy, std::byte displaced);
   void remove_site(const tracee::ProcessMemory& memory, VirtAddr site);
   // Leaves word that an SDT semaphore is raised, for whoever comes after our death; false as for add_site().
@@ -124,7 +134,6 @@ class Foothold {
   std::string make_chunk(const Means& means, Range near, uint64_t bytes, size_t sites,
                          const std::vector<tracee::MapsEntry>& maps);
   bool table_has_room(size_t sites) const;
-  bool add(const tracee::ProcessMemory& memory, agent::SiteEntry entry);
   bool put(agent::SiteEntry entry);
   uint64_t slot_of(uint64_t site) const;
   std::string part_from(const Means& means, const agent::Control& as, const Pieces& kept) const;

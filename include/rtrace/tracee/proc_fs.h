@@ -82,11 +82,13 @@ inline bool forbids_calls(pid_t tid) {
   return seccomp_of(tid) == Seccomp::forbids;
 }
 // Of a task in a ptrace-stop. Where it is its process's only one that is read once for each stop: only its
-// own code could change it, but for others of its process (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)).
+// own code could change it, but for others of its process (SECCOMP_FILTER_FLAG_TSYNC, seccomp(2)), and for
+// calls of ours: an action that these have set is not in it.
+std::optional<StatusFields> status_of_stopped(pid_t tid);
 Seccomp seccomp_of_stopped(pid_t tid);
-bool knows_seccomp(pid_t tid);
-void forget_seccomp(pid_t tid);                   // it runs on
-void remember_seccomp(pid_t tid, Seccomp known);  // it has run nothing but a call of ours, or cannot run
+bool knows_status(pid_t tid);
+void forget_status(pid_t tid);                         // it runs on
+void remember_status(pid_t tid, StatusFields status);  // it has run nothing but a call of ours
 // --trust-seccomp: filters are trusted from now on; the strict mode never is.
 void trust_seccomp();
 std::vector<pid_t> read_tasks(pid_t pid);

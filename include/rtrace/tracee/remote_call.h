@@ -48,6 +48,9 @@ class RemoteCall {
   // make the call.
   std::optional<int64_t> call(long number, std::initializer_list<uint64_t> arguments);
 
+  // As it was before the first call, where the task is its process's only one.
+  const std::optional<StatusFields>& status() const { return status_; }
+
   // Writable memory for what a call reads or writes, below all of the stack that is in use; good as long as
   // this object lives.
   std::optional<VirtAddr> scratch(size_t size);
@@ -64,11 +67,10 @@ class RemoteCall {
   VirtAddr gadget_;
   bool prepared_ = false;
   bool failed_ = false;
-  bool gone_ = false;   // the program that made the calls
-  bool awake_ = false;  // while the stops come soon
-  Seccomp seccomp_ = Seccomp::forbids;
-  bool seccomp_stays_ = false;
-  bool suspended_ = false;  // the task's seccomp filter
+  bool gone_ = false;                     // the program that made the calls
+  bool awake_ = false;                    // while the stops come soon
+  std::optional<StatusFields> status_{};  // where it is the process's only task
+  bool suspended_ = false;                // the task's seccomp filter
   arch::Regs saved_;
   uint64_t saved_mask_ = 0;
   Range frame_area_;

@@ -72,6 +72,15 @@ TEST(Rendezvous, SaysWhichChangeIsUnderWay) {
     EXPECT_EQ(Rendezvous(kDebug).read(two_objects(state))->state, state);
 }
 
+TEST(Rendezvous, KnowsTheFirstNamespacesStateWithoutItsEntries) {
+  for (LinkState state : {LinkState::adding, LinkState::deleting, LinkState::consistent}) {
+    MadeUp memory;
+    memory.debug(kDebug, 1, {0x2000}, state);
+    EXPECT_EQ(Rendezvous(kDebug).state(memory), state);
+  }
+  EXPECT_EQ(Rendezvous({0x9000}).state(two_objects()), std::nullopt);
+}
+
 TEST(Rendezvous, KnowsItsBreakpoint) {
   EXPECT_EQ(Rendezvous(kDebug).breakpoint(two_objects()), kBreak);
   EXPECT_FALSE(Rendezvous({0x9000}).breakpoint(two_objects()).has_value());

@@ -207,6 +207,29 @@ TEST_F(AddressSpaceTest, DeclinesWhatItMustNotTouch) {
   EXPECT_EQ(reason_of(space->install(lea, std::span(other_file).first(6))), "installed");
 }
 
+TEST_F(AddressSpaceTest, SeveralAtOnceAreInstalledAsOneAfterTheOther) {
+  start(tests::wrong_answers);
+  ASSERT_EQ(make_room(), "");
+  ASSERT_EQ(reason_of(space->install(kTargets[1].address(), {})), "installed");
+  std::vector<AddressSpace::Wanted> wanted = {{tests::address_of(rtrace_test_invalid), {}}};
+  for (const Target& target : kTargets)
+    wanted.push_back({target.address(), file_bytes(target.address(), 15)});
+  wanted.push_back(wanted.back());
+  const auto answers = space->install_together(wanted);
+  ASSERT_EQ(answers.size(), wanted.size());
+  EXPECT_THAT(reason_of(answers[0]), HasSubstr("no valid instruction"));
+  for (size_t i = 1; i < answers.size(); ++i) {
+    ASSERT_EQ(reason_of(answers[i]), "installed") << i;
+    BreakpointSite* site = space->find(wanted[i].address);
+    ASSERT_EQ(std::get<Installed>(answers[i]).site, site) << i;
+    EXPECT_TRUE(site->copy) << i;
+  }
+  EXPECT_EQ(space->size(), kTargetCount);
+  EXPECT_EQ(live_entries(pid()), kTargetCount);
+  EXPECT_EQ(run_child(), 0);
+  expect_each_was_hit();
+}
+
 TEST_F(AddressSpaceTest, DeclinesWhereAnotherDebuggersInt3Stands) {
   start(tests::wrong_answers);
   write_byte(kTargets[0].address(), std::byte{arch::kInt3});

@@ -78,7 +78,7 @@ void Engine::take_record(Image& image, pid_t tid, const mech::Record& record, me
         known ? found->second->id : event::TraceeId{image.space().pid(), image.space().pid(), 0};
     if (record.kind == Kind::broken)
       return reporter_.take(who, timestamp(), decode::Lost{1, "or more: the thread's ring was written over"});
-    std::string what = "the thread's ring was full";
+    std::string what = "the thread's ring had no room";
     if (record.returns > 0) what += fmt::format(", and for {} of others", counted(record.returns, "return"));
     return reporter_.take(who, timestamp(), decode::Lost{record.entries, std::move(what)});
   }

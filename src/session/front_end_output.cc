@@ -100,6 +100,7 @@ bool FrontEnd::write_the_rest() {
   reader_->stop();
   uint64_t seen = ~uint64_t{0};
   for (uint64_t since = monotonic_now(); !reader_->finishes_within(kLook);) {
+    on_signal();  // ^C is for us now
     const uint64_t tail = shared_->output.tail;
     if (tail != seen) since = monotonic_now();
     seen = tail;

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import re
+import signal
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -137,8 +139,43 @@ class Unread(unittest.TestCase):
             with open("/proc/%d/status" % tracer) as file:
                 return int(re.search(r"RssShmem:\s+(\d+)", file.read()).group(1)) > 63 * 1024  # KiB
         trace = self.check_while_attached(200000, no_room, "--mechanism=trampoline")
-        self.assertIn(" lost: the thread's ring was full", trace)
+        self.assertIn(" lost: the thread's ring had no room", trace)
         self.assertIn(" lost: nobody was reading the output", trace)
+
+
+class AtTheEnd(unittest.TestCase):
+    """A command that ends at once, where the pipe that its trace goes to is full already."""
+
+    def setUp(self):
+        self.read_end, self.write_end = os.pipe()
+        self.addCleanup(os.close, self.read_end)
+        os.set_blocking(self.write_end, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(self.write_end, b"x" * 4096)
+        os.set_blocking(self.write_end, True)
+        self.rtrace = subprocess.Popen([harness.RTRACE, "-o", "/dev/fd/%d" % self.write_end, "-x", "getpgid", "true"],
+                                       pass_fds=[self.write_end], stderr=subprocess.PIPE, env=harness.environment())
+        os.close(self.write_end)
+        harness.wait_until(self.writes, "a thread waits for the pipe's reader")
+
+    def writes(self):
+        tasks = "/proc/%d/task" % self.rtrace.pid
+        others = [tid for tid in os.listdir(tasks) if int(tid) != self.rtrace.pid]
+        return any(harness.read_text("%s/%s/syscall" % (tasks, tid)).startswith("1 ") for tid in others)  # write(2)
+
+    def test_what_is_left_is_written_when_somebody_reads(self):
+        with os.fdopen(os.dup(self.read_end), "rb") as file:
+            trace = file.read()
+        self.assertEqual(trace.lstrip(b"x"), b"+++ exited (status 0) +++\n")
+        self.assertEqual(self.rtrace.communicate(timeout=harness.PATIENCE)[1].count(b"\n"), 1)
+        self.assertEqual(self.rtrace.returncode, 0)
+
+    def test_it_ends_when_asked_to_and_says_what_is_lost(self):
+        self.rtrace.send_signal(signal.SIGTERM)
+        said = self.rtrace.communicate(timeout=harness.PATIENCE)[1].decode()
+        self.assertRegex(said, r"(?m)^rtrace: nobody reads the output; \d+ bytes of it are lost$")
+        self.assertEqual(self.rtrace.returncode, 1)
 
 
 if __name__ == "__main__":

@@ -110,6 +110,14 @@ std::optional<VirtAddr> Foothold::after_fault_at(VirtAddr pc) const {
   return look != std::end(own.looks) ? std::optional(blob_ + look->fault) : std::nullopt;
 }
 
+bool Foothold::reads_clock_at(VirtAddr pc) const {
+  constexpr std::array<unsigned char, kClockLength> kReadClock = {0x0f, 0x31};  // rdtsc
+  const auto blob = std::span(rtrace_blob_begin, rtrace_blob_end);
+  const uint64_t offset = pc.value - blob_.value;
+  return exists() && offset < blob.size() - kClockLength &&
+         std::ranges::equal(blob.subspan(offset, kClockLength), kReadClock);
+}
+
 std::span<const std::byte> Foothold::ask_code() {
   return std::as_bytes(std::span(rtrace_blob_begin + offsets().ask, arch::kMaxInsn));
 }

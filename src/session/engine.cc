@@ -62,6 +62,7 @@ bool run_engine(const Options& options, Shared& shared, const EngineWiring& wiri
   prepare_signals();
   prctl(PR_SET_NAME, "rtrace-engine", 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
+  if (getppid() != wiring.front_end) on_kick(SIGUSR1);  // it died before that
   moment::keep_in(&shared.moment);
   try {
     if (const char* when = getenv("RTRACE_DIE_AT"); when != nullptr && !moment::die_at(when))
@@ -82,7 +83,7 @@ Engine::Engine(const Options& options, Shared& shared, const EngineWiring& wirin
     : options_(options),
       shared_(shared),
       wiring_(wiring),
-      reporter_(options, shared, wiring.event_fd),
+      reporter_(options, shared, wiring.event_fd, wiring.front_end),
       ledger_(shared.patches),
       registry_(options, reporter_),
       services_{options_, reporter_, registry_, cache_, ledger_, recording_of(options_)},
@@ -300,23 +301,6 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   commit(task, *image, regs, next);
   if (!(replayed && finish_copy(task, *image))) go_on(task, 0);
   if (observed) calls_.report(task);
-}
-
-// The recorder has looked at memory that is not there. True where the thread has been resumed.
-bool Engine::take_fault(Task& task, int signal) {
-  const pid_t tid = task.id.tid;
-  Image* image = task.process->image.get();
-  if ((signal != SIGSEGV && signal != SIGBUS) || image == nullptr) return false;
-  const auto regs = tracee::registers(tid);
-  const auto next = regs ? image->space().foothold().after_fault_at(regs->pc()) : std::nullopt;
-  const auto info = next ? tracee::signal_info(tid) : std::nullopt;
-  if (!info || info->si_code <= 0) return false;
-  image->forget_page({reinterpret_cast<uint64_t>(info->si_addr)});
-  (void)tracee::set_pc(tid, *next);
-  (void)tracee::consume(tid, tracee::Block::no);
-  queue_.forget(tid);
-  go_on(task, 0);
-  return true;
 }
 
 // A signal of the program's own: it and its handler see the program's code only, never a copy of ours.

@@ -49,9 +49,10 @@ class Engine {
   void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
   void commit(Task& task, Image& image, const arch::Regs& before, const arch::Regs& regs);
   bool finish_copy(Task& task, Image& image);
-  bool take_fault(Task& task, int signal);
   void answer_recorder(const Task& task, const Image& image, const arch::Regs& regs);
   void deliver(Task& task, int signal);
+  bool take_fault(Task& task, int signal);
+  void answer_clock(const Task& task, arch::Regs& regs);
   bool leave_copy(Task& task, Image& image, arch::Regs& regs, int signal);
   void go_on(Task& task, int signal);
   bool shows_syscalls(const Task& task) const;
@@ -286,6 +287,7 @@ class Engine {
     std::optional<mech::ThreadState> recorder;
   };
   std::map<pid_t, Birth> births_;
+  std::set<pid_t> clockless_;     // may not read the time stamp counter
   std::set<pid_t> untold_;        // have begun without their parent's event, which may be late
   uint64_t nothing_was_due_ = 0;  // monotonic: the last time that no event was waiting
   // Images of processes that ended while a fork child of theirs had not told of itself yet: the newest last.

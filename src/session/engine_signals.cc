@@ -1,5 +1,6 @@
 // Signals of the program's own that find a thread in a copy, and how their handlers come back.
 #include <sys/syscall.h>
+#include <x86intrin.h>
 
 #include <csignal>
 
@@ -114,6 +115,43 @@ void Engine::on(Task& task, tracee::SyscallStop) {
   }
   go_on(task, 0);
   if (shown) syscalls_.report(task);
+}
+
+void Engine::answer_clock(const Task& task, arch::Regs& regs) {
+  const uint64_t ticks = __rdtsc();
+  regs.raw.rax = static_cast<uint32_t>(ticks);
+  regs.raw.rdx = ticks >> 32;
+  regs.set_pc(regs.pc() + mech::Foothold::kClockLength);
+  (void)tracee::set_registers(task.id.tid, regs);
+  if (clockless_.insert(task.process->pid).second)
+    reporter_.notice(fmt::format(
+        "process {} may not read the time stamp counter: each of its calls by trampoline stops for that",
+        task.process->pid));
+}
+
+// The recorder has looked at memory that is not there, or at a clock that the program may not read
+// (PR_SET_TSC, prctl(2); the strict mode of seccomp(2)). True where the thread has been resumed.
+bool Engine::take_fault(Task& task, int signal) {
+  const pid_t tid = task.id.tid;
+  Image* image = task.process->image.get();
+  if ((signal != SIGSEGV && signal != SIGBUS) || image == nullptr) return false;
+  auto regs = tracee::registers(tid);
+  if (!regs) return false;
+  const mech::Foothold& foothold = image->space().foothold();
+  const auto next = foothold.after_fault_at(regs->pc());
+  const bool clock = foothold.reads_clock_at(regs->pc());
+  const auto info = next || clock ? tracee::signal_info(tid) : std::nullopt;
+  if (!info || info->si_code <= 0) return false;
+  if (next) {
+    image->forget_page({reinterpret_cast<uint64_t>(info->si_addr)});
+    (void)tracee::set_pc(tid, *next);
+  } else {
+    answer_clock(task, *regs);
+  }
+  (void)tracee::consume(tid, tracee::Block::no);
+  queue_.forget(tid);
+  go_on(task, 0);
+  return true;
 }
 
 }  // namespace rtrace::session

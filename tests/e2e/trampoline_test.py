@@ -51,6 +51,15 @@ class Counting(unittest.TestCase):
         self.assertGreater(ticks, 10)
         self.assertEqual([summary.rows[name]["calls"] for name in NAMES], [3000000, ticks], result)
 
+    def test_a_program_that_may_not_read_the_time_stamp_counter_lives_and_counts(self):
+        for way in ("clockless", "strict"):
+            with self.subTest(way):
+                result, _ = self.expect(way, 300, 300, 300)
+                self.assertEqual(len(re.findall(r"(?m)^rtrace: process \d+ may not read the time stamp counter: ",
+                                                result.stderr)), 1, result)
+                result = harness.run(["--mechanism=trampoline"] + LEAVES + [harness.target("counts"), way, "300"])
+                self.assertEqual((result.status, result.trace.count("labs@libc.so.6(")), (0, 300), result.stderr)
+
     def test_a_handler_may_leave_a_wrapped_call_for_good(self):
         result, summary = traced("leaving", 3000000)
         ticks = int(re.search(r"ticks (\d+)", result.stdout).group(1))

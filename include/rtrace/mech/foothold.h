@@ -77,6 +77,9 @@ class Foothold {
   std::optional<VirtAddr> begins_anew_at(VirtAddr pc) const;
   // Where a thread goes on that faulted at `pc`, if that is the recorder's look at memory.
   std::optional<VirtAddr> after_fault_at(VirtAddr pc) const;
+  // Whether the recorder reads the time stamp counter there, by an instruction of so many bytes.
+  static constexpr uint64_t kClockLength = 2;
+  bool reads_clock_at(VirtAddr pc) const;
   // Where the recorder expects our breakpoint, and the instruction that stands there.
   VirtAddr ask() const { return blob_ + offsets().ask; }
   static std::span<const std::byte> ask_code();

@@ -3,6 +3,7 @@
    its first word ends it, the second counts wrong results, the others how often each thread has called both.
    counts WAY N: calls of known number, printed at the end; see ways[]. */
 #define _GNU_SOURCE
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -207,11 +210,24 @@ static int execing(long n) {
   return 1;
 }
 
+/* Reading the time stamp counter is SIGSEGV from here on. */
+static int clockless(long n) {
+  return prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0 || plain(n) != 0;
+}
+
+/* And every system call but a few is SIGKILL. */
+static int strict(long n) {
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0) != 0) return 1;
+  syscall(SYS_exit, plain(n));
+  return 1;
+}
+
 static const struct {
   const char* name;
   int (*run)(long n);
-} ways[] = {{"plain", plain},     {"threads", threads}, {"children", children}, {"ticking", ticking},
-            {"leaving", leaving}, {"failing", failing}, {"execing", execing},   {"forking", forking}};
+} ways[] = {{"plain", plain},         {"threads", threads}, {"children", children}, {"ticking", ticking},
+            {"leaving", leaving},     {"failing", failing}, {"execing", execing},   {"forking", forking},
+            {"clockless", clockless}, {"strict", strict}};
 
 /* The C library's own functions for this call strtol(). */
 static long number(const char* text) {

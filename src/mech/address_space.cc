@@ -4,20 +4,12 @@
 #include <array>
 #include <cstring>
 
+#include "int3.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 
 namespace rtrace::mech {
-namespace {
-
-constexpr std::byte kInt3{arch::kInt3};
-
-std::span<const std::byte> one(const std::byte& byte) {
-  return {&byte, 1};
-}
-
-}  // namespace
 
 AddressSpace::AddressSpace(pid_t pid, PatchLedger& ledger)
     : memory_(pid), ledger_(ledger), foothold_(ledger.session()) {}

@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <set>
 
+#include "int3.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/base/text.h"
 #include "rtrace/mech/address_space.h"
 
 namespace rtrace::mech {
-namespace {
-
-constexpr std::byte kInt3{arch::kInt3};
-
-std::span<const std::byte> one(const std::byte& byte) {
-  return {&byte, 1};
-}
-
-}  // namespace
 
 InstallAnswer AddressSpace::install(VirtAddr address, std::span<const std::byte> expected) {
   const Wanted wanted{address, expected};

@@ -272,9 +272,8 @@ int FrontEnd::run() {
   // The writer's thread is made in there: all forks must be done by then, for the command's child runs
   // ordinary code before its exec.
   loop();
-  if (cannot_write_) return 1;
   const bool all_written = finish_output();
-  const int status = launched && all_written ? exit_status() : 1;
+  const int status = launched && all_written && !cannot_write_ ? exit_status() : 1;
   if (!all_written) _exit(status);  // the writer is stuck in its write
   return status;
 }

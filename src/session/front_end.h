@@ -113,7 +113,7 @@ class FrontEnd {
   bool awaits_output() const;
   int time_to_writing() const;
   bool can_finish_at_once() const;
-  bool write_the_rest();
+  bool write_the_rest(std::string last);
   std::string tables() const;
   bool finish_output();
 

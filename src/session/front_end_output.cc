@@ -1,12 +1,11 @@
 // The front end's output: what the engine has published is written by a thread of its own, for a reader that
 // stalls must not keep the front end from its signals.
 #include <malloc.h>
-#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <climits>
+#include <csignal>
 #include <cstring>
 #include <limits>
 #include <system_error>
@@ -26,9 +25,10 @@ constexpr std::chrono::milliseconds kLook(2);
 // A program that ends within that time needs no thread.
 constexpr uint64_t kBeforeWriting = 5'000'000;  // ns
 
-bool takes_some_at_once(int fd) {
-  pollfd room{fd, POLLOUT, 0};
-  return poll(&room, 1, 0) == 1 && room.revents == POLLOUT;
+// Files, /dev/null. A pipe's or a terminal's reader may be slow, or gone to lunch.
+bool never_blocks(int fd) {
+  struct stat status {};
+  return fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || (S_ISCHR(status.st_mode) && isatty(fd) == 0));
 }
 
 }  // namespace
@@ -59,7 +59,6 @@ void FrontEnd::start_writer() {
   } catch (const std::system_error& error) {
     say(fmt::format("cannot start the thread that writes the output: {}; all run on untraced",
                     error.code().message()));
-    shared_->output.reader_gone = 1;
     cannot_write_ = true;
     request_detach();
   }
@@ -81,23 +80,24 @@ int FrontEnd::time_to_writing() const {
   return *writing_is_due_ <= now ? 0 : static_cast<int>((*writing_is_due_ - now) / 1'000'000 + 1);
 }
 
-// What is left when all has ended is mostly a few lines.
 bool FrontEnd::can_finish_at_once() const {
-  const uint64_t left = shared_->output.head - shared_->output.tail;
-  const std::array fds{output_.fd(), STDERR_FILENO};
-  return left == 0 || (left <= PIPE_BUF && options_.ready_fd < 0 && takes_some_at_once(fds[0]) &&
-                       takes_some_at_once(fds[1]));
+  return options_.ready_fd < 0 && never_blocks(output_.fd()) && never_blocks(STDERR_FILENO);
 }
 
 // False where a reader takes nothing any more: what is left is given up, for somebody asked us to end.
-bool FrontEnd::write_the_rest() {
+bool FrontEnd::write_the_rest(std::string last) {
+  reader_->stop(std::move(last));
   if (!writer_.joinable() && can_finish_at_once()) {
-    (void)reader_->drain();
+    reader_->run();
     return true;
   }
-  if (!writer_.joinable()) start_writer();
-  if (cannot_write_) return false;
-  reader_->stop();
+  if (!writer_.joinable() && !cannot_write_) start_writer();
+  if (cannot_write_) {
+    // Nothing is traced any more: whoever waits for a reader may be ended.
+    sigprocmask(SIG_SETMASK, &inherited_.mask, nullptr);
+    reader_->run();
+    return true;
+  }
   uint64_t seen = ~uint64_t{0};
   for (uint64_t since = monotonic_now(); !reader_->finishes_within(kLook);) {
     on_signal();  // ^C is for us now
@@ -136,10 +136,9 @@ std::string FrontEnd::tables() const {
 
 // False as write_the_rest() says it.
 bool FrontEnd::finish_output() {
-  if (!write_the_rest()) return false;
+  if (!write_the_rest(exec_failed_ ? std::string() : tables())) return false;
   if (const uint64_t lost = shared_->output.lost_calls; lost > 0 && output_.error_number() == 0)
     say(fmt::format("{} calls lost at the end: nobody was reading the output", lost));
-  if (const std::string text = tables(); !text.empty() && !exec_failed_) output_.write(text);
   if (output_.error_number() != 0)
     say(output_.error_number() == EPIPE
             ? "nobody reads the output any more; detached"

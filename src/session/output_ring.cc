@@ -55,11 +55,11 @@ void gather(int event_fd) {
 
 }  // namespace
 
-RingWriter::RingWriter(OutputRing& ring, int event_fd, OnFull on_full)
-    : ring_(ring), event_fd_(event_fd), on_full_(on_full), parent_(getppid()) {}
+RingWriter::RingWriter(OutputRing& ring, int event_fd, OnFull on_full, pid_t reader)
+    : ring_(ring), event_fd_(event_fd), on_full_(on_full), reader_(reader) {}
 
 bool RingWriter::nobody_reads() const {
-  return reader_gone() || ring_.leaving.load() != 0 || getppid() != parent_;
+  return reader_gone() || ring_.leaving.load() != 0 || getppid() != reader_;
 }
 
 // What the reader has left is free.
@@ -218,7 +218,7 @@ void RingReader::wait() {
 }
 
 void RingReader::run() {
-  batch_.reserve(kBatch);
+  if (!stopping_) batch_.reserve(kBatch);
   for (;;) {
     const bool stopping = stopping_;
     if (drain()) {
@@ -226,6 +226,7 @@ void RingReader::run() {
       continue;
     }
     if (stopping) {
+      if (!last_.empty() && ring_.reader_gone.load() == 0) (void)write_(Channel::output, last_);
       finished_.release();
       return;
     }
@@ -233,7 +234,8 @@ void RingReader::run() {
   }
 }
 
-void RingReader::stop() {
+void RingReader::stop(std::string last) {
+  last_ = std::move(last);
   stopping_ = true;
   const uint64_t one = 1;
   (void)!::write(event_fd_, &one, sizeof one);

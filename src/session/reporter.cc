@@ -82,8 +82,8 @@ class Reporter::Printer : public sink::Sink {
   Reporter& reporter_;
 };
 
-Reporter::Reporter(const Options& options, Shared& shared, int event_fd)
-    : options_(options), shared_(shared), writer_(shared.output, event_fd, policy_of(options)) {
+Reporter::Reporter(const Options& options, Shared& shared, int event_fd, pid_t reader)
+    : options_(options), shared_(shared), writer_(shared.output, event_fd, policy_of(options), reader) {
   if (options.summary || !options.histograms.empty())
     sinks_.push_back(
         std::make_unique<sink::SummarySink>(shared.summary, options.text.demangle, options.histograms));

@@ -14,7 +14,7 @@ namespace rtrace::session {
 
 class Reporter {
  public:
-  Reporter(const Options& options, Shared& shared, int event_fd);
+  Reporter(const Options& options, Shared& shared, int event_fd, pid_t reader);
   ~Reporter();
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;

@@ -56,8 +56,19 @@ std::optional<MapsEntry> parse_maps_line(std::string_view line) {
   return entry;
 }
 
+// Newlines and backslashes of a task's name (kernel: fs/proc/array.c, proc_task_name).
+std::string unescaped(std::string_view name) {
+  std::string plain;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool escape = name[i] == '\\' && i + 1 < name.size();
+    plain += !escape ? name[i] : name[++i] == 'n' ? '\n' : name[i];
+  }
+  return plain;
+}
+
 void parse_status_line(std::string_view key, std::string_view rest, StatusFields& status) {
-  if (key == "Name") status.name = rest.substr(std::min(rest.find_first_not_of('\t'), rest.size()));
+  if (key == "Name")
+    status.name = unescaped(rest.substr(std::min(rest.find_first_not_of('\t'), rest.size())));
   std::string_view value = next_word(rest);
   if (key == "State") status.state = value.empty() ? '?' : value[0];
   if (key == "Tgid") parse_int(value, status.tgid, 10);

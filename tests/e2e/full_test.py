@@ -145,6 +145,8 @@ class Unread(unittest.TestCase):
 
 class AtTheEnd(unittest.TestCase):
     """A command that ends at once, where the pipe that its trace goes to is full already."""
+    options = []
+    expected = rb"\+\+\+ exited \(status 0\) \+\+\+\n"
 
     def setUp(self):
         self.read_end, self.write_end = os.pipe()
@@ -154,7 +156,7 @@ class AtTheEnd(unittest.TestCase):
             while True:
                 os.write(self.write_end, b"x" * 4096)
         os.set_blocking(self.write_end, True)
-        self.rtrace = subprocess.Popen([harness.RTRACE, "-o", "/dev/fd/%d" % self.write_end, "-x", "getpgid", "true"],
+        self.rtrace = subprocess.Popen([harness.RTRACE, "-o", "/dev/fd/%d" % self.write_end, *self.options, "-x", "getpgid", "true"],
                                        pass_fds=[self.write_end], stderr=subprocess.PIPE, env=harness.environment())
         os.close(self.write_end)
         harness.wait_until(self.writes, "a thread waits for the pipe's reader")
@@ -167,7 +169,7 @@ class AtTheEnd(unittest.TestCase):
     def test_what_is_left_is_written_when_somebody_reads(self):
         with os.fdopen(os.dup(self.read_end), "rb") as file:
             trace = file.read()
-        self.assertEqual(trace.lstrip(b"x"), b"+++ exited (status 0) +++\n")
+        self.assertRegex(trace.lstrip(b"x"), b"^" + self.expected + b"$")
         self.assertEqual(self.rtrace.communicate(timeout=harness.PATIENCE)[1].count(b"\n"), 1)
         self.assertEqual(self.rtrace.returncode, 0)
 
@@ -176,6 +178,11 @@ class AtTheEnd(unittest.TestCase):
         said = self.rtrace.communicate(timeout=harness.PATIENCE)[1].decode()
         self.assertRegex(said, r"(?m)^rtrace: nobody reads the output; \d+ bytes of it are lost$")
         self.assertEqual(self.rtrace.returncode, 1)
+
+
+class TableAtTheEnd(AtTheEnd):
+    options = ["-c"]
+    expected = rb"% time [\s\S]* total\n.*\n"
 
 
 if __name__ == "__main__":

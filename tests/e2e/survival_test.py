@@ -218,6 +218,20 @@ class Survival(unittest.TestCase):
                 self.done_with(rtrace)
         self.assertEqual(self.target.end(), 0)
 
+    def test_the_visible_process_is_killed_as_soon_as_there_is_an_engine(self):
+        for _ in range(5 * ROUNDS):
+            rtrace = subprocess.Popen([harness.RTRACE, "-o", "/dev/null", "-p", str(self.target.pid)],
+                                      stderr=subprocess.DEVNULL, env=harness.environment())
+            children = "/proc/%d/task/%d/children" % (rtrace.pid, rtrace.pid)
+            engine = ""
+            while not engine:
+                engine = harness.read_text(children)
+            rtrace.kill()
+            rtrace.wait(harness.PATIENCE)
+            harness.wait_until(lambda pid=int(engine): is_gone(pid), "the engine ends")
+        self.goes_on("its engine has just begun")
+        self.assertEqual(self.target.end(), 0)
+
     def test_both_are_killed_and_the_handler_bridges_until_the_repair(self):
         for number in range(max(1, ROUNDS // 5)):
             rtrace = self.attach()

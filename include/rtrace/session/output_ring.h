@@ -52,8 +52,8 @@ enum class OnFull : uint8_t {
 // The engine's end. Each write is one frame: its length, its channel, its bytes.
 class RingWriter : public sink::Output {
  public:
-  // The reader is the process's parent, or lives in the process itself.
-  RingWriter(OutputRing& ring, int event_fd, OnFull on_full);
+  // `reader` is the process's parent, while it lives.
+  RingWriter(OutputRing& ring, int event_fd, OnFull on_full, pid_t reader);
   void write(std::string_view bytes) override { put(Channel::output, bytes); }
   void notice(std::string_view line) { put(Channel::notice, line); }
   void ready() { put(Channel::ready, "\n"); }
@@ -88,7 +88,7 @@ class RingWriter : public sink::Output {
   OutputRing& ring_;
   int event_fd_;
   OnFull on_full_;
-  pid_t parent_;
+  pid_t reader_;
   uint64_t dropped_ = 0;
   bool losing_ = false;
   bool in_line_ = false;  // the output ends in the middle of a line
@@ -110,8 +110,9 @@ class RingReader {
 
   // Serves until stop() and the ring is empty.
   void run();
-  // From another thread: what has been written so far is still served.
-  void stop();
+  // From another thread, or before run(): what has been written so far is still served, and behind it `last`,
+  // which is the trace's.
+  void stop(std::string last = {});
   // Waits, once, until all that was written before stop() has been served; false where that takes longer.
   bool finishes_within(std::chrono::milliseconds time) { return finished_.try_acquire_for(time); }
   // Writes what is there at this moment; false where that is nothing.
@@ -124,6 +125,7 @@ class RingReader {
   int event_fd_;
   Write write_;
   std::atomic<bool> stopping_ = false;
+  std::string last_;  // when it stops
   std::binary_semaphore finished_{0};
   std::string batch_;
 };

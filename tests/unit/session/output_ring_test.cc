@@ -62,7 +62,7 @@ class OutputRingTest : public testing::Test {
 };
 
 TEST_F(OutputRingTest, ChannelsKeepTheOrderInWhichTheyWereWritten) {
-  RingWriter writer(ring(), event.get(), OnFull::block);
+  RingWriter writer(ring(), event.get(), OnFull::block, getppid());
   writer.notice("attached\n");
   writer.write("a(");
   writer.write(") = 1\n");
@@ -79,7 +79,7 @@ TEST_F(OutputRingTest, ChannelsKeepTheOrderInWhichTheyWereWritten) {
 }
 
 TEST_F(OutputRingTest, ATraceThatIsReadInTimeStaysInAFewPages) {
-  RingWriter writer(ring(), event.get(), OnFull::block);
+  RingWriter writer(ring(), event.get(), OnFull::block, getppid());
   size_t bytes = 0;
   RingReader reader(ring(), event.get(), [&](Channel, std::string_view batch) {
     bytes += batch.size();
@@ -97,7 +97,7 @@ TEST_F(OutputRingTest, ATraceThatIsReadInTimeStaysInAFewPages) {
 
 // The reader takes what there was before the last frames, as one does that runs beside the writer.
 TEST_F(OutputRingTest, AReaderThatIsAlwaysALittleBehindKeepsTheRingInAFewPagesToo) {
-  RingWriter writer(ring(), event.get(), OnFull::block);
+  RingWriter writer(ring(), event.get(), OnFull::block, getppid());
   size_t received = 0, sent = 0, wrong = 0;
   std::function<void()> while_reading = [] {};
   RingReader reader(ring(), event.get(), [&](Channel, std::string_view batch) {
@@ -124,7 +124,7 @@ TEST_F(OutputRingTest, AReaderThatIsAlwaysALittleBehindKeepsTheRingInAFewPagesTo
 
 // However the free room lies.
 TEST_F(OutputRingTest, AReaderThatStallsLeavesAllOfTheRingToBeFilled) {
-  RingWriter writer(ring(), event.get(), OnFull::drop);
+  RingWriter writer(ring(), event.get(), OnFull::drop, getppid());
   const std::string frame(100'000, 'f');
   std::function<void()> while_reading = [&] { writer.write(frame); };
   size_t received = 0;
@@ -147,7 +147,7 @@ TEST_F(OutputRingTest, WhateverTheReaderIsBehindItGetsWhatWasWritten) {
   constexpr size_t kPeriod = 23, kMostBytes = 200'000;
   std::string pattern;
   while (pattern.size() < kMostBytes + kPeriod) pattern += static_cast<char>('a' + pattern.size() % kPeriod);
-  RingWriter writer(ring(), event.get(), OnFull::drop);
+  RingWriter writer(ring(), event.get(), OnFull::drop, getppid());
   std::mt19937 engine{1};
   const auto below = [&](size_t limit) { return engine() % limit; };
   size_t received = 0, sent = 0, wrong = 0;
@@ -178,7 +178,8 @@ TEST_F(OutputRingTest, WhateverTheReaderIsBehindItGetsWhatWasWritten) {
 }
 
 TEST_F(OutputRingTest, AWriterThatCanWaitIsAskedToWhileTheReaderIsBehindAndMoves) {
-  RingWriter writer(ring(), event.get(), OnFull::block_a_while), dropping(ring(), event.get(), OnFull::drop);
+  RingWriter writer(ring(), event.get(), OnFull::block_a_while, getppid()),
+      dropping(ring(), event.get(), OnFull::drop, getppid());
   EXPECT_FALSE(writer.should_ease());
   writer.write(std::string(kMiB, 'x'));
   EXPECT_FALSE(dropping.should_ease());
@@ -194,7 +195,7 @@ TEST_F(OutputRingTest, AWriterThatCanWaitIsAskedToWhileTheReaderIsBehindAndMoves
 }
 
 TEST_F(OutputRingTest, FramesOfOneChannelInARowGoOutTogether) {
-  RingWriter writer(ring(), event.get(), OnFull::block);
+  RingWriter writer(ring(), event.get(), OnFull::block, getppid());
   size_t writes = 0, bytes = 0;
   for (int i = 0; i < 1000; ++i) writer.write("a line\n");
   RingReader reader(ring(), event.get(), [&](Channel, std::string_view batch) {
@@ -221,7 +222,7 @@ TEST_F(OutputRingTest, ManyTimesItsSizePassThroughUnchangedWhileTheReaderKeepsUp
     return true;
   });
   std::thread front_end([&] { reader.run(); });
-  RingWriter writer(ring(), event.get(), OnFull::block);
+  RingWriter writer(ring(), event.get(), OnFull::block, getppid());
   std::string frame;
   for (size_t sent = 0, size = 1; sent < kTotal; sent += frame.size(), size = size * 7 % 99991 + 1) {
     frame.clear();
@@ -242,7 +243,7 @@ TEST_F(OutputRingTest, AReaderThatSleepsIsWokenByTheFirstFrame) {
     return true;
   });
   std::thread front_end([&] { reader.run(); });
-  RingWriter writer(ring(), event.get(), OnFull::block);
+  RingWriter writer(ring(), event.get(), OnFull::block, getppid());
   for (size_t i = 1; i <= 3; ++i) {
     while (ring().reader_waits == 0) std::this_thread::yield();
     writer.write("x");
@@ -253,7 +254,7 @@ TEST_F(OutputRingTest, AReaderThatSleepsIsWokenByTheFirstFrame) {
 }
 
 TEST_F(OutputRingTest, WhatWasWrittenBeforeTheStopIsStillServed) {
-  RingWriter writer(ring(), event.get(), OnFull::block);
+  RingWriter writer(ring(), event.get(), OnFull::block, getppid());
   for (int i = 0; i < 100; ++i) writer.write(std::string(10'000, 'x'));
   RingReader reader(ring(), event.get(), keeping());
   serve(reader);
@@ -269,7 +270,7 @@ TEST_F(OutputRingTest, AnEmptyRingStopsAtOnce) {
 }
 
 TEST_F(OutputRingTest, AReaderThatStalledIsNotWaitedForAgainBeforeItHasMoved) {
-  RingWriter writer(ring(), event.get(), OnFull::block_a_while);
+  RingWriter writer(ring(), event.get(), OnFull::block_a_while, getppid());
   fill(writer);
   writer.write(std::string(2 * kMiB, 'x'));
   const long slept = times_slept();
@@ -279,7 +280,7 @@ TEST_F(OutputRingTest, AReaderThatStalledIsNotWaitedForAgainBeforeItHasMoved) {
 }
 
 TEST_F(OutputRingTest, AfterALossTheTraceGoesOnWithAWholeLineAndNotBefore) {
-  RingWriter writer(ring(), event.get(), OnFull::block_a_while);
+  RingWriter writer(ring(), event.get(), OnFull::block_a_while, getppid());
   fill(writer);
   writer.write("f(");
   writer.write(std::string(2 * kMiB, 'x'));
@@ -299,7 +300,7 @@ TEST_F(OutputRingTest, AfterALossTheTraceGoesOnWithAWholeLineAndNotBefore) {
 }
 
 TEST_F(OutputRingTest, WithNobodyLeftToReadOutputIsThrownAwayAndNoticesAreNot) {
-  RingWriter writer(ring(), event.get(), OnFull::block);
+  RingWriter writer(ring(), event.get(), OnFull::block, getppid());
   writer.write("one");
   writer.notice("n1");
   writer.write("two");
@@ -316,7 +317,7 @@ TEST_F(OutputRingTest, WithNobodyLeftToReadOutputIsThrownAwayAndNoticesAreNot) {
 }
 
 TEST_F(OutputRingTest, AFullRingWithoutAReaderDoesNotHoldTheWriter) {
-  RingWriter writer(ring(), event.get(), OnFull::block);
+  RingWriter writer(ring(), event.get(), OnFull::block, getppid());
   fill(writer);
   ring().reader_gone = 1;
   writer.write(std::string(2 * kMiB, 'x'));
@@ -334,7 +335,7 @@ TEST_F(OutputRingTest, AReaderThatHasDiedIsWaitedForNoMore) {
   const pid_t reader = fork();
   if (reader == 0 && fork() == 0) {
     alarm(60);  // where it waits for ever
-    RingWriter writer(ring(), event.get(), OnFull::block);
+    RingWriter writer(ring(), event.get(), OnFull::block, getppid());
     fill(writer);
     (void)say();
     writer.write(std::string(kMiB, 'g'));
@@ -352,7 +353,7 @@ TEST_F(OutputRingTest, AReaderThatHasDiedIsWaitedForNoMore) {
 }
 
 TEST_F(OutputRingTest, AReaderThatTakesNothingForASecondCostsFramesWhichAreCounted) {
-  RingWriter writer(ring(), event.get(), OnFull::block_a_while);
+  RingWriter writer(ring(), event.get(), OnFull::block_a_while, getppid());
   fill(writer);
   const uint64_t head = ring().head;
   writer.write(std::string(2 * kMiB, 'x'));

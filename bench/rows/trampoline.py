@@ -140,7 +140,8 @@ def rows():
             (RatioAtMost("rtrace", records, 1.5), RatioAtLeast("uftrace", "rtrace", 4),
              AtMost("rtrace, with a string of 30 bytes", 60)), base=records,
             note="All records are read, and all lines in the file, at the end. The threads, the floor's too, do something else for 10 ms "
-                 "after each 1000 calls, on a core of their own: what reading and writing costs meanwhile is in `records`."),
+                 "after each 1000 calls, on a core of their own: what reading and writing costs meanwhile is in `records`. The 1000 in "
+                 "the middle count, of 200 by what they took."),
         Row("records-summary", "inside the process: count, sum and histogram of the durations", "ns/call", (
             Side(summary, floor(["summary"])), Side("rtrace -c", wrapped(tracers.trampolines, "-c")),
             Side("rtrace -c, from breakpoints on", wrapped(tracers.automatic, "-c")),

@@ -55,6 +55,9 @@ InheritedSignals take_signals(const sigset_t& handled) {
 FrontEnd::FrontEnd(const Options& options) : options_(options), output_(options.output, options.append) {}
 
 void FrontEnd::say(const std::string& line) {
+  constexpr int kPatience = 1000;  // ms: once we are asked to end, what nobody reads does not keep us
+  pollfd room{STDERR_FILENO, POLLOUT, 0};
+  if (shared_->detach_requested != 0 && poll(&room, 1, kPatience) == 0) return;
   (void)write_all(STDERR_FILENO, "rtrace: " + line + "\n");
 }
 

@@ -146,6 +146,7 @@ class Unread(unittest.TestCase):
 class AtTheEnd(unittest.TestCase):
     """A command that ends at once, where the pipe that its trace goes to is full already."""
     options = []
+    errors = subprocess.PIPE
     expected = rb"\+\+\+ exited \(status 0\) \+\+\+\n"
 
     def setUp(self):
@@ -157,7 +158,7 @@ class AtTheEnd(unittest.TestCase):
                 os.write(self.write_end, b"x" * 4096)
         os.set_blocking(self.write_end, True)
         self.rtrace = subprocess.Popen([harness.RTRACE, "-o", "/dev/fd/%d" % self.write_end, *self.options, "-x", "getpgid", "true"],
-                                       pass_fds=[self.write_end], stderr=subprocess.PIPE, env=harness.environment())
+                                       pass_fds=[self.write_end], stderr=self.errors or self.write_end, env=harness.environment())
         os.close(self.write_end)
         harness.wait_until(self.writes, "a thread waits for the pipe's reader")
 
@@ -178,6 +179,22 @@ class AtTheEnd(unittest.TestCase):
         said = self.rtrace.communicate(timeout=harness.PATIENCE)[1].decode()
         self.assertRegex(said, r"(?m)^rtrace: nobody reads the output; \d+ bytes of it are lost$")
         self.assertEqual(self.rtrace.returncode, 1)
+
+
+class ErrorsAtTheEnd(AtTheEnd):
+    """Nor does anybody read what rtrace says."""
+    errors = None
+    expected = rb"(\+\+\+ .* \+\+\+\n|rtrace: .*\n){2}"
+
+    def test_what_is_left_is_written_when_somebody_reads(self):
+        with os.fdopen(os.dup(self.read_end), "rb") as file:
+            trace = file.read()
+        self.assertRegex(trace.lstrip(b"x"), b"^" + self.expected + b"$")
+        self.assertEqual(self.rtrace.wait(harness.PATIENCE), 0)
+
+    def test_it_ends_when_asked_to_and_says_what_is_lost(self):
+        self.rtrace.send_signal(signal.SIGTERM)
+        self.assertEqual(self.rtrace.wait(harness.PATIENCE), 1)
 
 
 class TableAtTheEnd(AtTheEnd):

@@ -1,5 +1,4 @@
 // Stopping all tasks of some processes so that these can be left: what their last stops mean.
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -25,8 +25,7 @@ std::string program_of(pid_t pid) {
 }  // namespace
 
 Process& Engine::add_process(pid_t pid) {
-  Process& process = add_process(pid, tracee::read_comm(pid));
-  return process;
+  return add_process(pid, tracee::read_comm(pid));
 }
 
 Process& Engine::add_process(pid_t pid, std::string name) {

@@ -188,7 +188,7 @@ void FrontEnd::loop() {
     if (fds[0].revents != 0) on_signal();
     if (fds[1].revents != 0) on_unwritable();
     if (fds[3].revents != 0) on_output();
-    if (time_to_writing() == 0 && !is_over()) start_writer();
+    if (time_to_writing() == 0 && !is_over()) begin_writing();
   }
   if (engine_ > 0) {
     int status = 0;

@@ -108,7 +108,8 @@ class FrontEnd {
   int exit_status() const;
   // --- front_end_output.cc
   void prepare_output();
-  void start_writer();
+  std::string start_writer();
+  void begin_writing();
   void on_output();
   bool awaits_output() const;
   int time_to_writing() const;

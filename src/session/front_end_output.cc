@@ -50,18 +50,24 @@ void FrontEnd::prepare_output() {
   });
 }
 
-// Where there can be no thread for it all is let go of.
-void FrontEnd::start_writer() {
+// Why there can be no thread for it; empty where there is one.
+std::string FrontEnd::start_writer() {
   // An arena of its own would cost start-up more than the writer ever allocates.
   mallopt(M_ARENA_MAX, 1);
   try {
     writer_ = std::thread([this] { reader_->run(); });
+    return {};
   } catch (const std::system_error& error) {
-    say(fmt::format("cannot start the thread that writes the output: {}; all run on untraced",
-                    error.code().message()));
-    cannot_write_ = true;
-    request_detach();
+    return error.code().message();
   }
+}
+
+void FrontEnd::begin_writing() {
+  const std::string failure = start_writer();
+  if (failure.empty()) return;
+  say(fmt::format("cannot start the thread that writes the output: {}; all run on untraced", failure));
+  cannot_write_ = true;
+  request_detach();
 }
 
 // The engine has called for the reader.
@@ -91,8 +97,7 @@ bool FrontEnd::write_the_rest(std::string last) {
     reader_->run();
     return true;
   }
-  if (!writer_.joinable() && !cannot_write_) start_writer();
-  if (cannot_write_) {
+  if (!writer_.joinable() && (cannot_write_ || !start_writer().empty())) {
     // Nothing is traced any more: whoever waits for a reader may be ended.
     sigprocmask(SIG_SETMASK, &inherited_.mask, nullptr);
     reader_->run();

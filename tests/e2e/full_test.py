@@ -159,8 +159,15 @@ class AtTheEnd(unittest.TestCase):
         os.set_blocking(self.write_end, True)
         self.rtrace = subprocess.Popen([harness.RTRACE, "-o", "/dev/fd/%d" % self.write_end, *self.options, "-x", "getpgid", "true"],
                                        pass_fds=[self.write_end], stderr=self.errors or self.write_end, env=harness.environment())
+        self.addCleanup(self.abandon)
         os.close(self.write_end)
         harness.wait_until(self.writes, "a thread waits for the pipe's reader")
+
+    def abandon(self):
+        self.rtrace.kill()
+        self.rtrace.wait(harness.PATIENCE)
+        if self.rtrace.stderr:
+            self.rtrace.stderr.close()
 
     def writes(self):
         tasks = "/proc/%d/task" % self.rtrace.pid

@@ -9,6 +9,10 @@ namespace {
 constexpr uint64_t kPage = 4096;
 }
 
+void Memory::read_gathered(std::span<Piece> pieces) const {
+  for (Piece& piece : pieces) piece.got = read(piece.address, {piece.out, piece.size});
+}
+
 std::optional<Memory::CString> Memory::read_c_string(VirtAddr address, size_t limit) const {
   CString result;
   bool any = false;

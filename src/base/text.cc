@@ -94,12 +94,8 @@ std::string_view basename_of(std::string_view path) {
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
-  for (;;) {
-    auto end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
+  for_each_part(text, separator, [&](std::string_view part) { parts.push_back(part); });
+  return parts;
 }
 
 std::optional<uint64_t> parse_number(std::string_view word) {

@@ -60,7 +60,7 @@ void add_direct(CallSlot& slot, const SlotReference& reference) {
 }
 
 bool is_plt(const Section& section) {
-  return section.executable() && (section.name.starts_with(".plt") || section.name.starts_with(".iplt"));
+  return section.executable() && (section.name().starts_with(".plt") || section.name().starts_with(".iplt"));
 }
 
 // What may follow a stub's jump inside its 8 or 16 bytes: `push $index` of a lazy entry, or padding.
@@ -135,17 +135,17 @@ CallSlots::CallSlots(const Image& image, const DynamicSymbols& symbols, const Re
 
 // With section headers stubs are what stands in the PLT sections, direct references what stands elsewhere.
 void CallSlots::resolve_by_sections() {
-  std::vector<const Section*> plts;
+  std::vector<Section> plts;
   for (const Section& section : image_.sections())
-    if (is_plt(section)) plts.push_back(&section);
+    if (is_plt(section)) plts.push_back(section);
   // With IBT and lazy binding calls land in .plt.sec, and .plt holds what the first call falls back to.
   // psABI, "Procedure Linkage Table".
-  auto second = [](const Section* section) {
-    return section->name == ".plt.sec" || section->name == ".plt.bnd";
+  auto second = [](const Section& section) {
+    return section.name() == ".plt.sec" || section.name() == ".plt.bnd";
   };
   std::stable_partition(plts.begin(), plts.end(), second);
-  for (const Section* section : plts) {
-    CodeBytes code{{section->header.sh_addr}, image_.contents(*section)};
+  for (const Section& section : plts) {
+    CodeBytes code{{section.header.sh_addr}, image_.contents(section)};
     for (const SlotReference& reference : find_slot_references(code, addresses_)) {
       CallSlot& slot = slot_at(slots_, reference.slot);
       if (!slot.stub && reference.kind == SlotReference::Kind::jump)

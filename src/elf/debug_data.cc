@@ -13,9 +13,24 @@ namespace {
 constexpr size_t kMaxSize = size_t{64} << 20;
 constexpr uint64_t kMemoryLimit = uint64_t{128} << 20;
 
+// Linked statically, what liblzma does before main() is left until it is used: it asks for the processor's
+// features, which a virtual machine makes slow. start_order.ld names the place; elsewhere there is none.
+using Initializer = void (*)();
+extern "C" const Initializer rtrace_lzma_initializers[] __attribute__((weak, visibility("hidden")));
+extern "C" const Initializer rtrace_lzma_initializers_end[] __attribute__((weak, visibility("hidden")));
+
+void initialize_lzma() {
+  static const bool kDone = [] {
+    for (const Initializer* at = rtrace_lzma_initializers; at != rtrace_lzma_initializers_end; ++at) (*at)();
+    return true;
+  }();
+  (void)kDone;
+}
+
 class Decoder {
  public:
   explicit Decoder(Bytes packed) {
+    initialize_lzma();
     if (lzma_stream_decoder(&stream_, kMemoryLimit, LZMA_CONCATENATED) != LZMA_OK)
       throw Error("liblzma has no memory");
     stream_.next_in = reinterpret_cast<const uint8_t*>(packed.data());
@@ -44,8 +59,8 @@ class Decoder {
 }  // namespace
 
 std::unique_ptr<Image> read_debug_data(const Image& object) {
-  const Section* section = object.section(".gnu_debugdata");
-  if (section == nullptr) return nullptr;
+  const auto section = object.section(".gnu_debugdata");
+  if (!section) return nullptr;
   try {
     // Pages of it cost nothing until they are written to.
     Mapping room = Mapping::shared(kMaxSize);

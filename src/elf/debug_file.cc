@@ -28,8 +28,8 @@ constexpr std::array<uint32_t, 256> crc_table() {
 }
 
 std::optional<DebugLink> debug_link_of(const Image& image) {
-  const Section* section = image.section(".gnu_debuglink");
-  if (section == nullptr) return std::nullopt;
+  const auto section = image.section(".gnu_debuglink");
+  if (!section) return std::nullopt;
   Bytes bytes = image.contents(*section);
   std::string_view name = StringTable(bytes).at(0);
   auto crc = load<uint32_t>(bytes, (name.size() + 4) & ~size_t{3});  // behind the NUL, 4-byte aligned

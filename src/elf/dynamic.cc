@@ -132,7 +132,7 @@ Versions::Version DynamicSymbols::version_of(uint64_t index) const {
 
 uint64_t DynamicSymbols::count(uint64_t at_least) const {
   uint64_t count = std::max({at_least, uint64_t{sysv_chains_.size()}, count_gnu()});
-  if (const Section* section = image_.section_of_type(SHT_DYNSYM)) {
+  if (const auto section = image_.section_of_type(SHT_DYNSYM)) {
     // Only where it describes the very table that is loaded.
     if (section->header.sh_addr == dynamic_.value(DT_SYMTAB))
       count = std::max(count, section->header.sh_size / sizeof(Elf64_Sym));

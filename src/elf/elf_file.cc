@@ -209,8 +209,8 @@ bool ElfFile::is_from_memory() const {
 // SHT_NOBITS: what `objcopy --only-keep-debug` or a stripped file leaves of a section.
 bool ElfFile::has_debug_info() const {
   for (const Section& section : impl_->image.sections())
-    if ((section.name == ".debug_info" || section.name == ".zdebug_info") &&
-        section.header.sh_type != SHT_NOBITS)
+    if (section.header.sh_type != SHT_NOBITS &&
+        (section.name() == ".debug_info" || section.name() == ".zdebug_info"))
       return true;
   return false;
 }
@@ -293,8 +293,13 @@ std::optional<Symbol> ElfFile::function_at(ElfAddr address) const {
   const Symbol& nearest = *std::prev(after);
   if (nearest.size != 0) return std::nullopt;
   const Image& image = impl_->image;
-  bool together = image.sections().empty() ? image.segment_of(nearest.address) == image.segment_of(address)
-                                           : image.section_of(nearest.address) == image.section_of(address);
+  const auto begin = [&](ElfAddr at) {
+    const auto section = image.section_of(at);
+    return section ? std::optional(section->memory().begin) : std::nullopt;
+  };
+  const bool together = image.sections().empty()
+                            ? image.segment_of(nearest.address) == image.segment_of(address)
+                            : begin(nearest.address) == begin(address);
   return together ? std::optional(nearest) : std::nullopt;
 }
 

@@ -10,7 +10,7 @@ namespace rtrace::elf {
 // The section's header gives the exact size. Without it .eh_frame_hdr (PT_GNU_EH_FRAME) says where it begins,
 // and its terminator, a zero length, where it ends.
 FrameArea find_eh_frame(const Image& image) {
-  if (const Section* section = image.section(".eh_frame"))
+  if (const auto section = image.section(".eh_frame"))
     return {{section->header.sh_addr}, image.contents(*section)};
   const Elf64_Phdr* header = image.program_header(PT_GNU_EH_FRAME);
   if (header == nullptr) return {};
@@ -31,8 +31,8 @@ FrameArea find_frame_index(const Image& image) {
 }
 
 FrameArea find_debug_frame(const Image& image) {
-  const Section* section = image.section(".debug_frame");
-  if (section == nullptr || (section->header.sh_flags & SHF_COMPRESSED) != 0) return {};
+  const auto section = image.section(".debug_frame");
+  if (!section || (section->header.sh_flags & SHF_COMPRESSED) != 0) return {};
   return {{section->header.sh_addr}, image.contents(*section)};
 }
 

@@ -38,7 +38,8 @@ void Image::read_program_headers() {
   const uint64_t count = first ? first->sh_info : header_.e_phnum;
   const Table<Elf64_Phdr> table(exactly(file(), header_.e_phoff, count * sizeof(Elf64_Phdr)));
   if (table.size() != count) throw Error("truncated: the program headers are not in the file");
-  for (size_t i = 0; i < count; ++i) program_headers_.push_back(table[i]);
+  program_headers_.reserve(table.size());
+  for (size_t i = 0; i < table.size(); ++i) program_headers_.push_back(table[i]);
   for (const Elf64_Phdr& header : program_headers_)
     if (header.p_type == PT_LOAD) add_segment(header);
   // The gABI asks for this order; lookups here depend on it.
@@ -87,12 +88,12 @@ Bytes Image::at(ElfAddr address, uint64_t size) const {
   return clamped(bytes, address - segment->memory.begin, size);
 }
 
-const std::vector<Section>& Image::sections() const {
+const Sections& Image::sections() const {
   if (!sections_) sections_ = read_sections();
   return *sections_;
 }
 
-std::vector<Section> Image::read_sections() const {
+Sections Image::read_sections() const {
   if (header_.e_shoff == 0 || header_.e_shentsize != sizeof(Elf64_Shdr)) return {};
   const auto first = load<Elf64_Shdr>(file(), header_.e_shoff);
   const uint64_t count = !first ? 0 : header_.e_shnum != 0 ? header_.e_shnum : first->sh_size;
@@ -108,30 +109,27 @@ std::vector<Section> Image::read_sections() const {
   const StringTable names(of_names && of_names->sh_type == SHT_STRTAB
                               ? exactly(file(), of_names->sh_offset, of_names->sh_size)
                               : Bytes{});
-  std::vector<Section> result;
-  result.reserve(table.size());
-  for (size_t i = 0; i < table.size(); ++i) result.push_back({names.at(table[i].sh_name), table[i]});
-  return result;
+  return {table, names};
 }
 
-const Section* Image::section(std::string_view name) const {
+std::optional<Section> Image::section(std::string_view name) const {
   for (const Section& section : sections())
-    if (section.name == name) return &section;
-  return nullptr;
+    if (section.name() == name) return section;
+  return std::nullopt;
 }
 
-const Section* Image::section_of_type(uint32_t type) const {
+std::optional<Section> Image::section_of_type(uint32_t type) const {
   for (const Section& section : sections())
-    if (section.header.sh_type == type) return &section;
-  return nullptr;
+    if (section.header.sh_type == type) return section;
+  return std::nullopt;
 }
 
-const Section* Image::section_of(ElfAddr address) const {
+std::optional<Section> Image::section_of(ElfAddr address) const {
   for (const Section& section : sections())
     if ((section.header.sh_flags & SHF_ALLOC) != 0 && address >= section.memory().begin &&
         address - section.memory().begin < section.header.sh_size)
-      return &section;
-  return nullptr;
+      return section;
+  return std::nullopt;
 }
 
 Bytes Image::contents(const Section& section) const {

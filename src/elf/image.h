@@ -4,6 +4,7 @@
 
 #include <elf.h>
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,10 +19,47 @@
 namespace rtrace::elf {
 
 struct Section {
-  std::string_view name;
   Elf64_Shdr header;
+  StringTable names;
+  std::string_view name() const { return names.at(header.sh_name); }
   ElfRange memory() const { return {{header.sh_addr}, {header.sh_addr + header.sh_size}}; }
   bool executable() const { return header.sh_type == SHT_PROGBITS && (header.sh_flags & SHF_EXECINSTR) != 0; }
+};
+
+// The section headers, each read and named when it is looked at: of most files one or two are.
+class Sections {
+ public:
+  Sections() = default;
+  Sections(Table<Elf64_Shdr> headers, StringTable names) : headers_(headers), names_(names) {}
+
+  class Iterator {
+   public:
+    using value_type = Section;
+    using difference_type = std::ptrdiff_t;
+    Iterator() = default;
+    Iterator(const Sections& sections, size_t index) : sections_(&sections), index_(index) {}
+    Section operator*() const { return (*sections_)[index_]; }
+    Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    Iterator operator++(int) { return {*sections_, index_++}; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const Sections* sections_ = nullptr;
+    size_t index_ = 0;
+  };
+
+  size_t size() const { return headers_.size(); }
+  bool empty() const { return size() == 0; }
+  Section operator[](size_t index) const { return {headers_[index], names_}; }
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size()}; }
+
+ private:
+  Table<Elf64_Shdr> headers_;
+  StringTable names_;
 };
 
 // A piece of code with the address where it is mapped.
@@ -50,10 +88,11 @@ class Image {
   Bytes at(ElfAddr address, uint64_t size = UINT64_MAX) const;
 
   // Empty where the section headers are missing or broken: such objects still run.
-  const std::vector<Section>& sections() const;
-  const Section* section(std::string_view name) const;
-  const Section* section_of_type(uint32_t type) const;
-  const Section* section_of(ElfAddr address) const;
+  const Sections& sections() const;
+  std::optional<Section> section(std::string_view name) const;
+  std::optional<Section> section_of_type(uint32_t type) const;
+  // The first that is allocated and holds the address.
+  std::optional<Section> section_of(ElfAddr address) const;
   Bytes contents(const Section& section) const;
 
   struct BuildId {
@@ -69,7 +108,7 @@ class Image {
   void read_header();
   void read_program_headers();
   void add_segment(const Elf64_Phdr& header);
-  std::vector<Section> read_sections() const;
+  Sections read_sections() const;
   std::optional<BuildId> build_id_in(uint64_t offset, uint64_t size, uint64_t alignment) const;
   std::optional<BuildId> read_build_id() const;
 
@@ -77,7 +116,7 @@ class Image {
   Elf64_Ehdr header_{};
   std::vector<Elf64_Phdr> program_headers_;
   std::vector<Segment> segments_;
-  mutable std::optional<std::vector<Section>> sections_;
+  mutable std::optional<Sections> sections_;
   mutable std::optional<std::optional<BuildId>> build_id_;
   mutable std::vector<std::string> warnings_;
 };

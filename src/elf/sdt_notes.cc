@@ -33,7 +33,7 @@ bool take_text(std::string_view& rest, std::string_view& text) {
 class NoteReader {
  public:
   explicit NoteReader(const Image& image) : image_(image) {
-    if (const Section* base = image.section(".stapsdt.base")) base_ = base->header.sh_addr;
+    if (const auto base = image.section(".stapsdt.base")) base_ = base->header.sh_addr;
   }
 
   // gABI, "Note Section", with the 4-byte words that ELFCLASS64 has in practice too.
@@ -100,7 +100,7 @@ class NoteReader {
 std::vector<SdtNote> read_sdt_notes(const Image& image) {
   NoteReader reader(image);
   for (const Section& section : image.sections())
-    if (section.header.sh_type == SHT_NOTE && section.name == ".note.stapsdt")
+    if (section.header.sh_type == SHT_NOTE && section.name() == ".note.stapsdt")
       reader.read(image.contents(section));
   return reader.take();
 }

@@ -88,7 +88,7 @@ class UsesInCode {
 ElfRange got_of(const Image& image) {
   ElfRange got{};
   for (const Section& section : image.sections()) {
-    if (!section.name.starts_with(".got")) continue;
+    if (!section.name().starts_with(".got")) continue;
     const ElfRange memory = section.memory();
     if (got.empty()) got = memory;
     got = {std::min(got.begin, memory.begin), std::max(got.end, memory.end)};
@@ -150,7 +150,7 @@ std::vector<ElfAddr> find_other_uses(const Image& image, const Relocations& relo
   for (const Segment& segment : image.segments())
     if (segment.executable) add(uses_in_code({segment.memory.begin, image.at(segment.memory.begin)}, view));
   for (const Section& section : image.sections())
-    if (section.name.starts_with(".rodata") || section.name.starts_with(".data"))
+    if (section.name().starts_with(".rodata") || section.name().starts_with(".data"))
       add(uses_in_data({section.memory().begin, image.contents(section)}, view));
   return sorted(std::move(used));
 }

@@ -38,8 +38,8 @@ bool is_clone_suffix(std::string_view suffix) {
 }
 
 std::optional<Symtab> Symtab::read(const Image& image, Symbol::Table origin) {
-  const Section* section = image.section_of_type(SHT_SYMTAB);
-  if (section == nullptr || section->header.sh_link >= image.sections().size()) return std::nullopt;
+  const auto section = image.section_of_type(SHT_SYMTAB);
+  if (!section || section->header.sh_link >= image.sections().size()) return std::nullopt;
   Table<Elf64_Sym> symbols(image.contents(*section));
   StringTable names(image.contents(image.sections()[section->header.sh_link]));
   if (symbols.size() <= 1) return std::nullopt;

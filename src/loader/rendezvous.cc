@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <unordered_set>
 #include <utility>
 
@@ -28,21 +29,28 @@ struct DebugHead {
   uint64_t r_map, r_brk;
   uint32_t r_state, padding2;
   uint64_t r_ldbase;
+  uint64_t r_next;  // r_debug_extended's: r_version 2
 };
-static_assert(sizeof(DebugHead) == sizeof(r_debug) &&
+static_assert(offsetof(DebugHead, r_next) == offsetof(r_debug_extended, r_next) &&
               offsetof(DebugHead, r_brk) == offsetof(r_debug, r_brk) &&
               offsetof(DebugHead, r_state) == offsetof(r_debug, r_state));
 
 constexpr int kMaxNamespaces = 64;          // glibc's DL_NNS is 16
 constexpr size_t kMaxDynamicEntries = 512;  // few objects have more than 40
 constexpr size_t kDynamicAtOnce = 64;
+constexpr size_t kShortName = 256;
+constexpr size_t kPage = 4096;
+constexpr uint64_t kUnreadable = ~uint64_t{0};  // as a pointer
 
-// Zero before the dynamic linker has filled it in; any positive version keeps the members above.
+// Zero before the dynamic linker has filled it in; any positive version keeps the members above. r_next lies
+// behind them from version 2 of the first one on.
 std::optional<DebugHead> read_head(const Memory& memory, VirtAddr r_debug) {
-  auto head = memory.read_value<DebugHead>(r_debug);
-  if (!head || head->r_version < 1 || head->r_version > 1000 ||
-      head->r_state > static_cast<uint32_t>(LinkState::deleting))
+  DebugHead head{};
+  const size_t got = memory.read(r_debug, std::as_writable_bytes(std::span(&head, 1)));
+  if (got < offsetof(DebugHead, r_next) || head.r_version < 1 || head.r_version > 1000 ||
+      head.r_state > static_cast<uint32_t>(LinkState::deleting))
     return std::nullopt;
+  if (got < sizeof head) head.r_next = kUnreadable;
   return head;
 }
 
@@ -53,26 +61,45 @@ class Walk {
   void add_namespace(const DebugHead& head, int link_namespace) {
     if (result_.state == LinkState::consistent) result_.state = static_cast<LinkState>(head.r_state);
     VirtAddr at{head.r_map};
-    while (at && !result_.truncated) at = add_entry(at, link_namespace);
+    auto entry = at ? memory_.read_value<LinkMapHead>(at) : std::nullopt;
+    while (at) {
+      // One set for all namespaces: no struct is in two lists.
+      if (!entry || result_.entries.size() >= kMaxEntries || names_ >= kMaxNames || !seen_.insert(at).second)
+        return mark_truncated();
+      Following following = follow(*entry);
+      names_ += following.name.size();
+      result_.entries.push_back(
+          {at, {entry->l_addr}, {entry->l_ld}, std::move(following.name), link_namespace});
+      at = VirtAddr{entry->l_next};
+      entry = following.next;
+    }
   }
   void mark_truncated() { result_.truncated = true; }
   LinkMap take() { return std::move(result_); }
 
  private:
-  // The next one's address.
-  VirtAddr add_entry(VirtAddr at, int link_namespace) {
-    auto entry = memory_.read_value<LinkMapHead>(at);
-    // One set for all namespaces: no struct is in two lists.
-    if (!entry || result_.entries.size() >= kMaxEntries || names_ >= kMaxNames || !seen_.insert(at).second) {
-      mark_truncated();
-      return {};
-    }
+  struct Following {
     std::string name;
-    if (entry->l_name != 0)
-      if (auto text = memory_.read_c_string({entry->l_name}, kMaxNameLength)) name = std::move(text->text);
-    names_ += name.size();
-    result_.entries.push_back({at, {entry->l_addr}, {entry->l_ld}, std::move(name), link_namespace});
-    return {entry->l_next};
+    std::optional<LinkMapHead> next;
+  };
+  // What an entry leads to, in one read: nearly all names are short.
+  Following follow(const LinkMapHead& entry) const {
+    Following following;
+    LinkMapHead next{};
+    std::array<std::byte, kShortName> name{};
+    const VirtAddr name_at{entry.l_name};
+    std::array<Memory::Piece, 2> pieces{};
+    if (entry.l_next != 0) pieces[0] = {{entry.l_next}, reinterpret_cast<std::byte*>(&next), sizeof next};
+    if (entry.l_name != 0)
+      pieces[1] = {name_at, name.data(), std::min(name.size(), kPage - name_at.value % kPage)};
+    memory_.read_gathered(pieces);
+    if (entry.l_next != 0 && pieces[0].got == sizeof next) following.next = next;
+    const auto* text = reinterpret_cast<const char*>(name.data());
+    if (const size_t length = strnlen(text, pieces[1].got); length < pieces[1].got)
+      following.name.assign(text, length);
+    else if (auto longer = memory_.read_c_string(name_at, entry.l_name != 0 ? kMaxNameLength : 0))
+      following.name = std::move(longer->text);
+    return following;
   }
 
   const Memory& memory_;
@@ -105,28 +132,21 @@ std::optional<VirtAddr> Rendezvous::breakpoint(const Memory& memory) const {
   return VirtAddr{head->r_brk};
 }
 
-std::optional<LinkState> Rendezvous::state(const Memory& memory) const {
-  const auto head = read_head(memory, r_debug_);
-  return head ? std::optional(static_cast<LinkState>(head->r_state)) : std::nullopt;
-}
-
-std::optional<LinkMap> Rendezvous::read(const Memory& memory) const {
+std::optional<LinkMap> Rendezvous::read(const Memory& memory, WhileChanging changing) const {
   auto head = read_head(memory, r_debug_);
   if (!head) return std::nullopt;
+  if (changing == WhileChanging::state_only && head->r_state != static_cast<uint32_t>(LinkState::consistent))
+    return LinkMap{.entries = {}, .state = static_cast<LinkState>(head->r_state), .truncated = false};
   Walk walk(memory);
   walk.add_namespace(*head, 0);
   // glibc publishes the members of a new namespace before it links it in, and never unlinks one.
-  int32_t version = head->r_version;
-  VirtAddr at = r_debug_;
-  for (int number = 1; version >= 2; ++number) {
-    auto next = memory.read_value<uint64_t>(at + offsetof(r_debug_extended, r_next));
-    if (next == uint64_t{0}) break;
-    head = next ? read_head(memory, VirtAddr{*next}) : std::nullopt;
+  const bool linked = head->r_version >= 2;
+  for (int number = 1; linked && head->r_next != 0; ++number) {
+    head = read_head(memory, VirtAddr{head->r_next});
     if (!head || number >= kMaxNamespaces) {
       walk.mark_truncated();
       break;
     }
-    at = VirtAddr{*next};
     walk.add_namespace(*head, number);
   }
   return walk.take();

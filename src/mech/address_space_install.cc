@@ -66,7 +66,7 @@ std::optional<InstallAnswer> AddressSpace::prepare(Prepared& prepared, const Wan
   site->address = wanted.address;
   site->saved = code[0];
   site->emulation = arch::emulation_for(code, wanted.address);
-  auto refusal = prepare_copy(*site, code, prepared.copy);
+  auto refusal = prepare_copy(prepared, *site, code);
   if (refusal && !site->emulation) {
     if (refusal->reason.empty()) return Busy{"no room for an out-of-line copy near it yet"};
     return *refusal;
@@ -76,31 +76,34 @@ std::optional<InstallAnswer> AddressSpace::prepare(Prepared& prepared, const Wan
 }
 
 // An empty reason: no room.
-std::optional<Declined> AddressSpace::prepare_copy(BreakpointSite& site, std::span<const std::byte> code,
-                                                   std::vector<std::byte>& bytes) {
-  auto copy = foothold_.allocate(site.address, arch::out_of_line_bound(code));
+std::optional<Declined> AddressSpace::prepare_copy(Prepared& prepared, BreakpointSite& site,
+                                                   std::span<const std::byte> code) {
+  prepared.reserved = arch::out_of_line_bound(code);
+  auto copy = foothold_.allocate(site.address, prepared.reserved);
   if (!copy) return Declined{};
   auto relocated = arch::relocate(code, site.address, *copy);
   if (const auto* refused = std::get_if<arch::Refused>(&relocated)) return Declined{refused->reason};
   auto& out_of_line = std::get<arch::OutOfLine>(relocated);
-  bytes.assign(out_of_line.code.begin(), out_of_line.code.end());
+  prepared.copy.assign(out_of_line.code.begin(), out_of_line.code.end());
   site.copy = *copy;
-  site.copy_size = static_cast<uint8_t>(bytes.size());
+  site.copy_size = static_cast<uint8_t>(prepared.copy.size());
   site.points = std::move(out_of_line.points);
   return std::nullopt;
 }
 
-// Those that lie one behind the other in one piece. Without its copy a site has what emulates it, or none.
+// Those whose places follow one another in one piece, and no copy fills its place. Without its copy a site
+// has what emulates it, or none.
 void AddressSpace::write_copies(std::span<Prepared> prepared) const {
   for (size_t first = 0, next = 0; first < prepared.size(); first = next) {
     std::vector<std::byte> bytes;
     const VirtAddr begin = prepared[first].site->copy;
+    uint64_t offset = 0;
     for (next = first; next < prepared.size(); ++next) {
-      const auto& [index, site, copy] = prepared[next];
-      const uint64_t offset = align_up(bytes.size(), CodeArena::kAlignment);
+      const auto& [index, site, copy, reserved] = prepared[next];
       if (next != first && (!begin || site->copy != begin + offset)) break;
-      bytes.resize(offset);
+      bytes.resize(offset, kInt3);
       bytes.insert(bytes.end(), copy.begin(), copy.end());
+      offset += align_up(reserved, CodeArena::kAlignment);
     }
     if (!begin || memory_.write(begin, bytes) == 0) continue;
     for (Prepared& without : prepared.subspan(first, next - first)) {

@@ -23,7 +23,7 @@ constexpr uint64_t kSmallestChunk = uint64_t{64} << 10;
 // processors (AMX tiles included).
 constexpr uint64_t kFrameArea = uint64_t{16} << 10;
 constexpr uint64_t kBehindHeader = 64;
-constexpr uint64_t kFewestSlots = 256;
+constexpr uint64_t kFewestSlots = 128;  // their table is one page
 constexpr const char* kUnwritable = "the new page cannot be written (/proc/PID/mem)";
 
 template <typename T>

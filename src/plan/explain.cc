@@ -256,6 +256,7 @@ bool imports(const LoadedObject& object, std::string_view name) {
 std::vector<std::string> imports_for(const LoadedObject& object, const LoadedObject& from) {
   const std::string_view definer = from.file->defines_versions() ? from.file->soname() : std::string_view{};
   std::vector<std::string> names;
+  names.reserve(object.file->imports().size());
   for (const auto& import : object.file->imports())
     if (definer.empty() || import.from.empty() || import.from == definer) names.emplace_back(import.name);
   return names;

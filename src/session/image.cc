@@ -297,22 +297,15 @@ void Image::take_out_strays() {
   }
 }
 
-// As it is at every other call of the hook.
-bool Image::is_link_map_changing() {
+std::optional<loader::LinkMap> Image::read_link_map(WhileChanging changing) {
   if (!rendezvous_) find_rendezvous();
-  const auto state = rendezvous_ ? rendezvous_->state(space_->memory()) : std::nullopt;
-  return state && *state != loader::LinkState::consistent;
-}
-
-std::optional<loader::LinkMap> Image::read_link_map() {
-  if (!rendezvous_) find_rendezvous();
-  return rendezvous_ ? rendezvous_->read(space_->memory()) : std::nullopt;
+  return rendezvous_ ? rendezvous_->read(space_->memory(), changing) : std::nullopt;
 }
 
 void Image::sync_behind_hook(event::TraceeId who, const NeedStopped& need_stopped) {
   constexpr int kMostLooks = 16;  // at one that opens and closes all the time
   for (int look = 0; look < kMostLooks; ++look) {
-    const auto map = read_link_map();
+    const auto map = read_link_map(WhileChanging::entries_too);
     if (!map || loader::diff(link_map_, *map).empty()) return;
     sync(Moment::attach, who, need_stopped);
   }
@@ -320,8 +313,8 @@ void Image::sync_behind_hook(event::TraceeId who, const NeedStopped& need_stoppe
 
 void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
   const Arming arming(arming_);
-  if (moment == Moment::hook && is_link_map_changing()) return;
-  auto map = read_link_map();
+  // It is changing at every other call of the hook.
+  auto map = read_link_map(moment == Moment::hook ? WhileChanging::state_only : WhileChanging::entries_too);
   if (!map) return without_link_map(moment, who, need_stopped);
   if (map->state != loader::LinkState::consistent && moment == Moment::hook) return;
   if (map->truncated)

@@ -278,8 +278,8 @@ class Image {
   void take_object(elf::LoadedObject& object, const ObjectCache::Place& place);
   void find_rendezvous();
   std::optional<VirtAddr> hook() const;
-  bool is_link_map_changing();
-  std::optional<loader::LinkMap> read_link_map();
+  using WhileChanging = loader::Rendezvous::WhileChanging;
+  std::optional<loader::LinkMap> read_link_map(WhileChanging changing);
   void without_link_map(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
   void place_first_sites(event::TraceeId who, const NeedStopped& need_stopped);
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);

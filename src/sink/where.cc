@@ -27,12 +27,12 @@ Operand of(std::optional<bool> truth) {
 }
 
 std::string_view one_character(char c) {
-  static const auto kAll = [] {
-    std::array<std::string, 256> all;
+  static constexpr auto kAll = [] {
+    std::array<char, 256> all{};
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>(i);
     return all;
   }();
-  return kAll[static_cast<unsigned char>(c)];
+  return {&kAll[static_cast<unsigned char>(c)], 1};
 }
 
 WideInteger integer_of(const Value& value) {

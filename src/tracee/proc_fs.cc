@@ -107,8 +107,10 @@ std::string read_file(const std::string& path) {
 
 std::vector<MapsEntry> parse_maps(std::string_view text) {
   std::vector<MapsEntry> entries;
-  for (std::string_view line : split(text, '\n'))
+  entries.reserve(static_cast<size_t>(std::ranges::count(text, '\n')));
+  for_each_part(text, '\n', [&](std::string_view line) {
     if (auto entry = parse_maps_line(line)) entries.push_back(std::move(*entry));
+  });
   return entries;
 }
 
@@ -128,12 +130,12 @@ const MapsEntry* find_mapping(const std::vector<MapsEntry>& maps, VirtAddr addre
 std::optional<StatusFields> parse_status(std::string_view text) {
   if (text.empty()) return std::nullopt;
   StatusFields status;
-  for (std::string_view line : split(text, '\n')) {
-    size_t colon = line.find(':');
-    if (colon == std::string_view::npos) continue;
+  for_each_part(text, '\n', [&](std::string_view line) {
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return;
     status.has_memory |= line.starts_with("VmSize:");
     parse_status_line(line.substr(0, colon), line.substr(colon + 1), status);
-  }
+  });
   return status;
 }
 

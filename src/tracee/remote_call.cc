@@ -93,9 +93,9 @@ SigContext context_of(const arch::Regs& regs) {
   return c;
 }
 
-// The state as the kernel's own signal delivery would have laid it down, with the software bytes that make it
-// restore all of it.
-std::vector<std::byte> signal_xstate(std::span<const std::byte> xstate) {
+// Appends the state as the kernel's own signal delivery would have laid it down, with the software bytes that
+// make it restore all of it.
+void append_signal_xstate(std::span<const std::byte> xstate, std::vector<std::byte>& frame) {
   // In the regset the first software bytes hold XCR0 (kernel: arch/x86/kernel/fpu/regset.c).
   const auto all = load<uint64_t>(xstate, kSoftwareBytes);
   const uint64_t in_use = load<uint64_t>(xstate, kXsaveHeader);
@@ -103,13 +103,14 @@ std::vector<std::byte> signal_xstate(std::span<const std::byte> xstate) {
   // The regset ends where the last of its features does.
   const size_t end = features == all ? xstate.size() : std::min(xsave_size(features), xstate.size());
   const size_t size = std::max(kXsaveMinimum, end);
-  std::vector<std::byte> area(size + sizeof kMagic2);
+  const size_t begin = frame.size();
+  frame.resize(begin + size + sizeof kMagic2);
+  const std::span area = std::span(frame).subspan(begin);
   std::memcpy(area.data(), xstate.data(), size);
   const SoftwareBytes software{
       kMagic1, static_cast<uint32_t>(size + sizeof kMagic2), features, static_cast<uint32_t>(size), {}};
   std::memcpy(area.data() + kSoftwareBytes, &software, sizeof software);
   std::memcpy(area.data() + size, &kMagic2, sizeof kMagic2);
-  return area;
 }
 
 constexpr size_t kStateOffset =
@@ -124,12 +125,13 @@ std::vector<std::byte> make_sigreturn_frame(VirtAddr at, const arch::Regs& regs,
   frame.ucontext.stack_flags = kKeepAlternateStack;
   frame.ucontext.context = context_of(regs);
   frame.ucontext.mask = signal_mask;
-  std::vector<std::byte> bytes(kStateOffset);
+  std::vector<std::byte> bytes;
+  bytes.reserve(kStateOffset + xstate.size() + sizeof kMagic2);
+  bytes.resize(kStateOffset);
   if (xstate.size() >= kXsaveMinimum) {
-    auto state = signal_xstate(xstate);
+    append_signal_xstate(xstate, bytes);
     frame.ucontext.flags |= kXstate;
     frame.ucontext.context.fpstate = at.value + kStateOffset;
-    bytes.insert(bytes.end(), state.begin(), state.end());
   }
   std::memcpy(bytes.data(), &frame, sizeof frame);
   return bytes;

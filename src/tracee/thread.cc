@@ -277,7 +277,6 @@ bool has_ended_untold(pid_t tid) {
 
 template <typename Take>
 std::optional<WaitEvent> take_within(pid_t tid, unsigned milliseconds, Take take) {
-  if (auto event = take(tid)) return event;
   using std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLook(5);
   const auto end = steady_clock::now() + std::chrono::milliseconds(milliseconds);

@@ -21,6 +21,16 @@ class Memory {
   // normal (an unmapped page, a dead tracee) and no error.
   virtual size_t read(VirtAddr address, std::span<std::byte> out) const = 0;
 
+  // One piece of a gathered read. `got` says how many bytes came, from the front.
+  struct Piece {
+    VirtAddr address;
+    std::byte* out = nullptr;
+    size_t size = 0;
+    size_t got = 0;
+  };
+  // Each as read() would; where reads cost a system call, as few of these as possible.
+  virtual void read_gathered(std::span<Piece> pieces) const;
+
   template <typename T>
   std::optional<T> read_value(VirtAddr address) const {
     static_assert(std::is_trivially_copyable_v<T>);

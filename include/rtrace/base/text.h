@@ -34,6 +34,16 @@ std::string caret_message(std::string_view what, std::string_view text, size_t p
 std::string_view basename_of(std::string_view path);
 
 std::vector<std::string_view> split(std::string_view text, char separator);
+// The same parts, each given to `take`.
+template <typename Take>
+void for_each_part(std::string_view text, char separator, Take take) {
+  for (;;) {
+    const auto end = text.find(separator);
+    take(text.substr(0, end));
+    if (end == std::string_view::npos) return;
+    text.remove_prefix(end + 1);
+  }
+}
 
 // Decimal, 0x hexadecimal or 0 octal, the whole word; nullopt otherwise or on overflow.
 std::optional<uint64_t> parse_number(std::string_view word);

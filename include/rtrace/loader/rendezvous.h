@@ -59,11 +59,12 @@ class Rendezvous {
   VirtAddr address() const { return r_debug_; }
   // r_brk: the function that the dynamic linker calls around each change.
   std::optional<VirtAddr> breakpoint(const Memory& memory) const;
-  // Of the first namespace alone, whose entries need not be read for that. nullopt as below.
-  std::optional<LinkState> state(const Memory& memory) const;
+  // Of a map whose first namespace is not consistent: no entries, where nobody would look at them.
+  enum class WhileChanging : uint8_t { entries_too, state_only };
   // All namespaces (r_version 2: r_next). nullopt where r_debug itself cannot be read or makes no sense. Safe
   // on a running process and on hostile memory: bounded in time and size whatever the pointers say.
-  std::optional<LinkMap> read(const Memory& memory) const;
+  std::optional<LinkMap> read(const Memory& memory,
+                              WhileChanging changing = WhileChanging::entries_too) const;
 
  private:
   VirtAddr r_debug_;

@@ -146,12 +146,13 @@ class AddressSpace {
     size_t index = 0;  // of what is wanted
     std::unique_ptr<BreakpointSite> site{};
     std::vector<std::byte> copy{};  // its code
+    uint64_t reserved = 0;          // bytes, for that
   };
   std::vector<std::vector<std::byte>> own_codes(std::span<const Wanted> wanted) const;
   std::optional<InstallAnswer> prepare(Prepared& prepared, const Wanted& wanted,
                                        std::span<const std::byte> code);
-  std::optional<Declined> prepare_copy(BreakpointSite& site, std::span<const std::byte> code,
-                                       std::vector<std::byte>& bytes);
+  std::optional<Declined> prepare_copy(Prepared& prepared, BreakpointSite& site,
+                                       std::span<const std::byte> code);
   void write_copies(std::span<Prepared> prepared) const;
   void write(std::span<Prepared> prepared, std::span<InstallAnswer> answers);
   // ---

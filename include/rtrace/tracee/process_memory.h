@@ -23,15 +23,8 @@ class ProcessMemory : public Memory {
   // process_vm_readv(2) alone, of any task that has the memory.
   static size_t read_by(pid_t task, VirtAddr address, std::span<std::byte> out);
 
-  // One piece of a gathered read. `got` says how many bytes came, from the front.
-  struct Piece {
-    VirtAddr address;
-    std::byte* out = nullptr;
-    size_t size = 0;
-    size_t got = 0;
-  };
-  // As few system calls as possible: one where everything is mapped.
-  void read_gathered(std::span<Piece> pieces) const;
+  // One system call where everything is mapped.
+  void read_gathered(std::span<Piece> pieces) const override;
 
   // Through /proc/PID/mem, which writes to read-only private pages too (copy on write). The process may be
   // running. 0 or the errno.

@@ -72,13 +72,16 @@ TEST(Rendezvous, SaysWhichChangeIsUnderWay) {
     EXPECT_EQ(Rendezvous(kDebug).read(two_objects(state))->state, state);
 }
 
-TEST(Rendezvous, KnowsTheFirstNamespacesStateWithoutItsEntries) {
-  for (LinkState state : {LinkState::adding, LinkState::deleting, LinkState::consistent}) {
-    MadeUp memory;
-    memory.debug(kDebug, 1, {0x2000}, state);
-    EXPECT_EQ(Rendezvous(kDebug).state(memory), state);
+TEST(Rendezvous, ReadsNoEntriesOfAMapThatChangesWhereNobodyLooksAtThem) {
+  constexpr auto kStateOnly = Rendezvous::WhileChanging::state_only;
+  for (LinkState state : {LinkState::adding, LinkState::deleting}) {
+    const auto map = Rendezvous(kDebug).read(two_objects(state), kStateOnly);
+    ASSERT_TRUE(map.has_value());
+    EXPECT_EQ(map->state, state);
+    EXPECT_TRUE(map->entries.empty());
   }
-  EXPECT_EQ(Rendezvous({0x9000}).state(two_objects()), std::nullopt);
+  EXPECT_EQ(Rendezvous(kDebug).read(two_objects(), kStateOnly)->entries.size(), 2U);
+  EXPECT_FALSE(Rendezvous({0x9000}).read(two_objects(), kStateOnly).has_value());
 }
 
 TEST(Rendezvous, KnowsItsBreakpoint) {

@@ -1,5 +1,7 @@
 #include "recorder.h"
 
+#include <bit>
+
 #include "captures.h"
 #include "pages.h"
 #include "passed.h"
@@ -38,6 +40,13 @@ void ask_for_lines(const Slot& slot, uint64_t bytes) {
     asm volatile("prefetchw (%0)" : : "r"(slot.ring + ((ahead + at) & (slot.capacity - 1))));
 }
 
+// Stored as one word: it is loaded as one right away, which would wait for parts of it.
+RecordHead whole(RecordHead head) {
+  auto word = std::bit_cast<uint64_t>(head);
+  asm("" : "+r"(word));
+  return std::bit_cast<RecordHead>(word);
+}
+
 struct Appended {
   uint64_t call;  // 0: it is lost
   bool quick;     // there was no need to wait, and little to copy: what it took is known beforehand
@@ -64,9 +73,10 @@ uint64_t append_all(const Control& control, Slot& slot, WrapperFrame& frame, uin
 
 // What the record leaves out is read by the tracer while the thread stands behind it, in a question.
 Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_t words, Pieces& pieces) {
-  RecordHead& head = frame.entry.head;
+  RecordHead head = frame.entry.head;
   head.words = static_cast<uint16_t>(words + pieces.size / 8);
   if (pieces.cut) head.fixed |= kCut;
+  frame.entry.head = whole(head);
   const uint64_t size = words * 8 + pieces.size;
   ask_for_lines(slot, size);
   const bool quick = !pieces.cut && size <= kSoonCopied && slot.head + size <= slot.room_end;

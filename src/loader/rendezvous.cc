@@ -132,6 +132,10 @@ std::optional<VirtAddr> Rendezvous::breakpoint(const Memory& memory) const {
   return VirtAddr{head->r_brk};
 }
 
+bool Rendezvous::begun(const Memory& memory) const {
+  return memory.read_value<int32_t>(r_debug_ + offsetof(DebugHead, r_version)) != 0;
+}
+
 std::optional<LinkMap> Rendezvous::read(const Memory& memory, WhileChanging changing) const {
   auto head = read_head(memory, r_debug_);
   if (!head) return std::nullopt;

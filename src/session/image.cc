@@ -302,6 +302,11 @@ std::optional<loader::LinkMap> Image::read_link_map(WhileChanging changing) {
   return rendezvous_ ? rendezvous_->read(space_->memory(), changing) : std::nullopt;
 }
 
+bool Image::has_dynamic_linker_begun() {
+  if (!rendezvous_) find_rendezvous();
+  return !rendezvous_ || rendezvous_->begun(space_->memory());
+}
+
 void Image::sync_behind_hook(event::TraceeId who, const NeedStopped& need_stopped) {
   constexpr int kMostLooks = 16;  // at one that opens and closes all the time
   for (int look = 0; look < kMostLooks; ++look) {
@@ -313,9 +318,11 @@ void Image::sync_behind_hook(event::TraceeId who, const NeedStopped& need_stoppe
 
 void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
   const Arming arming(arming_);
+  // First: its program may run, and begin meanwhile.
+  const bool begun = moment != Moment::attach || has_dynamic_linker_begun();
   // It is changing at every other call of the hook.
   auto map = read_link_map(moment == Moment::hook ? WhileChanging::state_only : WhileChanging::entries_too);
-  if (!map) return without_link_map(moment, who, need_stopped);
+  if (!map) return without_link_map(moment, begun, who, need_stopped);
   if (map->state != loader::LinkState::consistent && moment == Moment::hook) return;
   if (map->truncated)
     say_unless_gone(
@@ -350,14 +357,17 @@ std::optional<VirtAddr> Image::hook() const {
 }
 
 // A static program; one whose dynamic linker has not begun; or one that has overwritten r_debug.
-void Image::without_link_map(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
+void Image::without_link_map(Moment moment, bool begun, event::TraceeId who,
+                             const NeedStopped& need_stopped) {
   if (interpreter_.file == nullptr) {
     if (!relocated_once_) begin(who, need_stopped);
     return;
   }
   if (moment != Moment::attach) return;
-  say_unless_gone(fmt::format(
-      "the link map of process {} cannot be read: for now only the main program is traced", pid_));
+  // Before that no library has run.
+  if (begun)
+    say_unless_gone(fmt::format(
+        "the link map of process {} cannot be read: for now only the main program is traced", pid_));
   if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
   arm({objects_[0]}, plan::Relocated::yes, need_stopped);
   report_loaded({objects_[0]}, who);

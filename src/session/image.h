@@ -280,7 +280,8 @@ class Image {
   std::optional<VirtAddr> hook() const;
   using WhileChanging = loader::Rendezvous::WhileChanging;
   std::optional<loader::LinkMap> read_link_map(WhileChanging changing);
-  void without_link_map(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
+  bool has_dynamic_linker_begun();
+  void without_link_map(Moment moment, bool begun, event::TraceeId who, const NeedStopped& need_stopped);
   void place_first_sites(event::TraceeId who, const NeedStopped& need_stopped);
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);

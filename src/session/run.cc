@@ -28,13 +28,12 @@ int fail(const std::string& message) {
 
 }  // namespace
 
-// A descriptor of ours must never become somebody's standard output.
+// A descriptor of ours must never become somebody's standard output. Those that were closed stay so for the
+// command, and for us: what is opened in their places takes no output, and gives no input.
 static void open_standard_files() {
-  for (int fd = open("/dev/null", O_RDWR); fd >= 0; fd = open("/dev/null", O_RDWR)) {
-    if (fd <= STDERR_FILENO) continue;
-    close(fd);
-    return;
-  }
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+    if (fcntl(fd, F_GETFD) < 0)
+      (void)!open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 }
 
 int run(int argc, char** argv) try {

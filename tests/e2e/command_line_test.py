@@ -195,6 +195,16 @@ class Surroundings(unittest.TestCase):
                               preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         self.assertEqual(done.returncode, 6, done.stderr)
 
+    def test_what_was_closed_is_closed_for_the_command_and_takes_no_output(self):
+        show = "for fd in 0 1 2; do test -e /proc/self/fd/$fd && echo $fd >> %s; done; true"
+        with tempfile.NamedTemporaryFile(mode="r") as seen:
+            done = self.under("exec \"$@\" 0<&- 1>&-", harness.RTRACE, "-o", "/dev/null", "-x", "labs", "--",
+                              "sh", "-c", show % seen.name)
+            self.assertEqual((done.returncode, seen.read().split()), (0, ["2"]), done.stderr)
+        done = self.under("exec \"$@\" 1>&-", harness.RTRACE, "-o", "-", "-x", "labs", "--", "true")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("rtrace: cannot write the output: Bad file descriptor; detached", done.stderr)
+
     def test_where_no_thread_can_be_made_it_says_so_and_leaves(self):
         limited = "ulimit -v %d; exec \"$@\""
         if self.under(limited % 400000, harness.RTRACE, "--version").returncode != 0:

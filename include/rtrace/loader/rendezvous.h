@@ -59,6 +59,8 @@ class Rendezvous {
   VirtAddr address() const { return r_debug_; }
   // r_brk: the function that the dynamic linker calls around each change.
   std::optional<VirtAddr> breakpoint(const Memory& memory) const;
+  // False while r_debug is as the program's file has it, all zeros: the dynamic linker has not filled it in.
+  bool begun(const Memory& memory) const;
   // Of a map whose first namespace is not consistent: no entries, where nobody would look at them.
   enum class WhileChanging : uint8_t { entries_too, state_only };
   // All namespaces (r_version 2: r_next). nullopt where r_debug itself cannot be read or makes no sense. Safe

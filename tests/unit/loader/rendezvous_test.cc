@@ -84,6 +84,15 @@ TEST(Rendezvous, ReadsNoEntriesOfAMapThatChangesWhereNobodyLooksAtThem) {
   EXPECT_FALSE(Rendezvous({0x9000}).read(two_objects(), kStateOnly).has_value());
 }
 
+TEST(Rendezvous, HasNotBegunWhereAllIsZero) {
+  EXPECT_TRUE(Rendezvous(kDebug).begun(two_objects()));
+  BufferMemory zeros;
+  zeros.add_value(kDebug, std::array<std::byte, 48>{});
+  EXPECT_FALSE(Rendezvous(kDebug).begun(zeros));
+  EXPECT_FALSE(Rendezvous(kDebug).read(zeros).has_value());
+  EXPECT_TRUE(Rendezvous({0x9000}).begun(zeros));  // cannot be read
+}
+
 TEST(Rendezvous, KnowsItsBreakpoint) {
   EXPECT_EQ(Rendezvous(kDebug).breakpoint(two_objects()), kBreak);
   EXPECT_FALSE(Rendezvous({0x9000}).breakpoint(two_objects()).has_value());

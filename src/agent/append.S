@@ -38,10 +38,10 @@
 9:
   .endm
 
-  .macro COPY words:vararg
+  .macro COPY from, words:vararg
   .irp word, \words
-  mov 8*\word(%rsi), %r8
-  mov %r8, 8*\word(%r10)
+  mov 8*\word(\from), %r9
+  mov %r9, 8*\word(%r10)
   .endr
   .endm
 
@@ -55,24 +55,25 @@ rtrace_append_words:
   mov RTRACE_SLOT_HEAD(%rdi), %rax
   lea (,%rdx,8), %rcx
   PLACE 7f
-  COPY 0 1 2 3 4 5
+  COPY %rsi, 0, 1, 2, 3, 4, 5
   mov RTRACE_SLOT_LOST(%rdi), %rcx
   mov %rcx, RTRACE_RECORD_LOST(%r10)
   mov %rdx, %rcx
-  mov %rdx, %r9
   sub $RTRACE_RETURN_WORDS, %rcx
   jz 3f
   cmp $(RTRACE_LEAST_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
   jb 2f
-  COPY 6 7 8 9 10 11
+  COPY %rsi, 6, 7, 8, 9, 10, 11
   sub $(RTRACE_LEAST_ENTRY_WORDS - RTRACE_RETURN_WORDS), %rcx
   jz 3f
 2:                                      // what is left, from the end
+  mov %rdx, %r9
+4:
   mov -8(%rsi,%r9,8), %r8
   mov %r8, -8(%r10,%r9,8)
   dec %r9
   dec %rcx
-  jnz 2b
+  jnz 4b
 3:
   mov %r11, RTRACE_SLOT_HEAD(%rdi)
 rtrace_append_words_end:
@@ -97,11 +98,15 @@ rtrace_append_pieces:
   mov RTRACE_JOB_WORDS(%rsi), %r8
   mov RTRACE_JOB_WORD_COUNT(%rsi), %rcx
   lea (%r10,%rcx,8), %rdx               // where the pieces go
-1:
-  mov -8(%r8,%rcx,8), %r9
-  mov %r9, -8(%r10,%rcx,8)
+  COPY %r8, 0, 1, 2, 3, 4, 5
+  sub $RTRACE_RETURN_WORDS, %rcx
+  jz 10f
+1:                                      // what is left, from the end
+  mov 8*RTRACE_RETURN_WORDS-8(%r8,%rcx,8), %r9
+  mov %r9, 8*RTRACE_RETURN_WORDS-8(%r10,%rcx,8)
   dec %rcx
   jnz 1b
+10:
   mov RTRACE_SLOT_LOST(%rdi), %rcx
   mov %rcx, RTRACE_RECORD_LOST(%r10)
   mov RTRACE_JOB_PIECES(%rsi), %r10

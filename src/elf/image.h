@@ -4,6 +4,7 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -101,7 +102,10 @@ class Image {
   };
   const std::optional<BuildId>& build_id() const;
 
-  void warn(std::string text) const { warnings_.push_back(std::move(text)); }
+  // Each once.
+  void warn(std::string text) const {
+    if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(std::move(text));
+  }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:

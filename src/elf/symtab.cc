@@ -39,10 +39,13 @@ bool is_clone_suffix(std::string_view suffix) {
 
 std::optional<Symtab> Symtab::read(const Image& image, Symbol::Table origin) {
   const auto section = image.section_of_type(SHT_SYMTAB);
-  if (!section || section->header.sh_link >= image.sections().size()) return std::nullopt;
+  if (!section) return std::nullopt;
   Table<Elf64_Sym> symbols(image.contents(*section));
-  StringTable names(image.contents(image.sections()[section->header.sh_link]));
-  if (symbols.size() <= 1) return std::nullopt;
+  const bool named = section->header.sh_link < image.sections().size();
+  StringTable names(named ? image.contents(image.sections()[section->header.sh_link]) : Bytes{});
+  if (section->header.sh_size > sizeof(Elf64_Sym) && (symbols.size() == 0 || names.text().empty()))
+    image.warn(".symtab, or the table of its names, is not in the file");
+  if (symbols.size() <= 1 || names.text().empty()) return std::nullopt;
   return Symtab(symbols, names, origin);
 }
 

@@ -52,7 +52,8 @@ class EntryPlanner {
         active_(active),
         object_(object),
         findings_(findings),
-        filter_(active.filter, names_of(object)) {}
+        filter_(active.filter, names_of(object)),
+        places_(*object.file) {}
 
   void run() {
     if (!filter_.may_match()) return;
@@ -74,6 +75,8 @@ class EntryPlanner {
         plan_ifunc(symbol, symbols);
       } else if (!object_.maps_executable(object_.at(symbol.address))) {
         decline(symbol, "its address is not in an executable segment");
+      } else if (!places_.may_begin_at(symbol.address)) {
+        decline(symbol, "its symbol points into an instruction");
       } else {
         add(symbol, object_, object_.at(symbol.address), symbols, reason(symbol));
       }
@@ -142,6 +145,7 @@ class EntryPlanner {
   const LoadedObject& object_;
   Findings& findings_;
   SymbolFilter filter_;
+  SymbolPlaces places_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "point_set.h"
 #include "process_view.h"
+#include "rtrace/elf/frame_index.h"
 #include "rtrace/plan/plan.h"
 
 namespace rtrace::plan {
@@ -30,6 +31,21 @@ void plan_calls_into_libraries(const ProcessView& view, const ActiveRequest& act
 // byte pattern of `jmp *slot(%rip)` may as well be the inside of another instruction, and an int3 there would
 // change that one.
 bool is_instruction_start(const elf::ElfFile& file, ElfAddr address);
+
+// The same of what symbols name, which may be wrong: true, too, where nothing tells of the code there. Asked
+// in the order of addresses, it decodes each function once.
+class SymbolPlaces {
+ public:
+  explicit SymbolPlaces(const elf::ElfFile& file);
+  bool may_begin_at(ElfAddr address);
+
+ private:
+  const elf::ElfFile& file_;
+  elf::FrameArea index_area_;
+  std::optional<elf::FrameIndex> index_;
+  ElfAddr function_, asked_;        // the last that were looked at
+  std::optional<ElfAddr> reached_;  // of that function, by whole instructions
+};
 
 // Where the function that contains the address begins; nullopt where nothing tells.
 std::optional<ElfAddr> function_start(const elf::ElfFile& file, ElfAddr address);

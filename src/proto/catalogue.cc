@@ -28,10 +28,15 @@ using FileRef = std::shared_ptr<const ParsedFile>;
 constexpr size_t kMaxFile = size_t{16} << 20;
 
 std::string read_whole(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) throw Error::from_errno(errno, "cannot read prototypes from {}", path);
+  // Whatever is there, nobody is waited for.
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  const bool known = fstat(fd.get(), &status) == 0 && status.st_size > 0;
+  if (!fd || fstat(fd.get(), &status) != 0)
+    throw Error::from_errno(errno, "cannot read prototypes from {}", path);
+  // It is read more than once.
+  if (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))
+    throw Error::make("cannot read prototypes from {}: a pipe or a socket, and no file", path);
+  const bool known = status.st_size > 0;
   constexpr size_t kMore = 4096;  // of a file that does not tell its size
   std::string text(known ? std::min(static_cast<size_t>(status.st_size), kMaxFile) : kMore, '\0');
   size_t filled = 0;
@@ -43,6 +48,7 @@ std::string read_whole(const std::string& path) {
     if (known && filled == static_cast<size_t>(status.st_size)) break;
     if (filled == text.size()) text.resize(filled + std::max(filled, kMore));
   }
+  if (got < 0) throw Error::from_errno(errno, "cannot read prototypes from {}", path);
   text.resize(filled);
   return text;
 }

@@ -46,6 +46,7 @@ InheritedSignals take_signals(const sigset_t& handled) {
   InheritedSignals before;
   before.on_pipe = ::signal(SIGPIPE, SIG_IGN);
   before.on_child = ::signal(SIGCHLD, SIG_DFL);
+  before.on_file_size = ::signal(SIGXFSZ, SIG_IGN);  // the write says it
   sigprocmask(SIG_BLOCK, &handled, &before.mask);
   return before;
 }
@@ -96,8 +97,10 @@ bool FrontEnd::launch() {
   const bool asked = send(engine_socket_.get(), &request, sizeof request, MSG_NOSIGNAL) == sizeof request &&
                      recv(engine_socket_.get(), &answer, sizeof answer, 0) == sizeof answer;
   if (!asked || answer.kind != ToFrontEnd::Kind::seized) {
-    say(fmt::format("cannot trace the command: {}",
-                    asked ? strerror(answer.error_number) : "the engine is gone"));
+    // It has said why where it could.
+    if (asked || shared_->attach_failed == 0)
+      say(fmt::format("cannot trace the command: {}",
+                      asked ? strerror(answer.error_number) : "the engine is gone"));
     kill(launch.pid(), SIGKILL);
     waitpid(launch.pid(), nullptr, 0);
     return false;

@@ -52,6 +52,7 @@ struct InheritedSignals {
   sigset_t mask{};
   void (*on_pipe)(int) = SIG_DFL;
   void (*on_child)(int) = SIG_DFL;
+  void (*on_file_size)(int) = SIG_DFL;
 };
 
 // What the launched command's child reads, in our memory, until its exec.

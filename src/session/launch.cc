@@ -76,6 +76,7 @@ int become(const Identity& identity) {
 void give_back(const InheritedSignals& signals) {
   ::signal(SIGPIPE, signals.on_pipe);
   ::signal(SIGCHLD, signals.on_child);
+  ::signal(SIGXFSZ, signals.on_file_size);
   sigprocmask(SIG_SETMASK, &signals.mask, nullptr);
 }
 

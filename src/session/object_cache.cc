@@ -138,4 +138,14 @@ ObjectCache::Opened ObjectCache::open(pid_t pid, const Place& place, const Memor
   return {std::move(mapped.file), mapped.bias, std::move(why)};
 }
 
+std::vector<std::string> ObjectCache::take_warnings(const elf::ElfFile& file) {
+  // Of memory only some of a file is to be had.
+  if (file.warnings().empty() || file.is_from_memory()) return {};
+  size_t& taken = warnings_taken_[&file];
+  std::vector<std::string> fresh(file.warnings().begin() + static_cast<ptrdiff_t>(taken),
+                                 file.warnings().end());
+  taken = file.warnings().size();
+  return fresh;
+}
+
 }  // namespace rtrace::session

@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "debuginfod.h"
 #include "rtrace/base/memory.h"
@@ -39,6 +40,10 @@ class ObjectCache {
   // serves. Throws Error with what was tried.
   Opened open(pid_t pid, const Place& place, const Memory& memory);
 
+  // What has turned out to be wrong with a file that open() gave since this was asked last: it is read as far
+  // as it goes.
+  std::vector<std::string> take_warnings(const elf::ElfFile& file);
+
   // What is known of the functions of a file that open() gave. `debug` is nullptr where it has no debug
   // information, `reason` why. A server that the user's environment names is asked only where nobody waits.
   enum class Servers : bool { are_not_asked, may_be_asked };
@@ -66,6 +71,7 @@ class ObjectCache {
   std::map<Key, std::shared_ptr<const elf::ElfFile>> files_;
   std::map<const elf::ElfFile*, std::pair<std::string, Key>> paths_;  // where each was opened last
   std::map<std::shared_ptr<const elf::ElfFile>, DebugInfo> debug_info_;
+  std::map<const elf::ElfFile*, size_t> warnings_taken_;
   Debuginfod debuginfod_;
 };
 

@@ -176,8 +176,8 @@ const std::vector<Row>& option_rows() {
       {{0, "repair", "", kProcess, "heal what a dead tracer left in the -p processes"},
        SET(d.options.action = Options::Action::repair)},
       {{'F', "config", "PATHS", kValues, "prototype files or folders, colon-separated"},
-       [](Draft& d, std::string_view, const std::string& v) {
-         for (std::string_view path : split(v, ':'))
+       [](Draft& d, std::string_view o, const std::string& v) {
+         for (std::string_view path : split(something(o, v), ':'))
            if (!path.empty()) d.options.config.emplace_back(path);
        }},
       {{0, "gen-conf", "OBJECT", kValues, "print prototypes from its debug info, as TOML"},

@@ -189,6 +189,27 @@ class Surroundings(unittest.TestCase):
         self.assertEqual(len(plain), 2)
         self.assertEqual(self.signals(harness.RTRACE, "-o", "/dev/null", "-x", "labs", "--"), plain)
 
+    def test_an_output_larger_than_files_may_be_is_told_and_the_command_gets_its_SIGXFSZ(self):
+        with tempfile.NamedTemporaryFile() as output:
+            done = self.under("ulimit -f 1; exec \"$@\"", harness.RTRACE, "-o", output.name, "-F", harness.CONF, "-x", "add",
+                              "--", harness.target("entries"), "add", "1000")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("cannot write the output: File too large; detached", done.stderr)
+            done = self.under("ulimit -f 1; exec \"$@\"", harness.RTRACE, "-o", "/dev/null", "-x", "labs", "--",
+                              "sh", "-c", "head -c 10000 /dev/zero > " + output.name + "; kill -l $?")
+            self.assertEqual(done.stdout, "XFSZ\n", done.stderr)
+
+    def test_a_command_is_ready_where_no_pattern_has_matched_yet(self):
+        ready, theirs = os.pipe()
+        with subprocess.Popen([harness.RTRACE, "--ready-fd=%d" % theirs, "-o", "/dev/null", "-x", "no_such_function", "--", "cat"],
+                              stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, pass_fds=[theirs],
+                              env=harness.environment()) as process:
+            os.close(theirs)
+            with os.fdopen(ready, "rb") as told:
+                self.assertEqual(told.read(1), b"\n")  # while cat reads
+            process.stdin.close()
+            self.assertEqual(process.wait(harness.PATIENCE), 0)
+
     def test_where_SIGCHLD_is_ignored_the_command_s_end_is_told_all_the_same(self):
         done = subprocess.run([harness.RTRACE, "-o", "/dev/null", "-x", "labs", "--", "sh", "-c", "exit 6"],
                               capture_output=True, text=True, timeout=harness.PATIENCE, env=harness.environment(), check=False,

@@ -209,6 +209,13 @@ class Mistakes(Places):
                 self.assertEqual((result.status, result.stdout), (1, ""))
                 self.assertEqual(result.stderr, "rtrace: -F %s: No such file or directory\n" % path)
 
+    def test_a_pipe_is_no_prototype_file_and_is_not_waited_for(self):
+        path = self.path("pipe.conf")
+        os.mkfifo(path)
+        result = self.run_rtrace(["-F", path, "-x", "spot_find", "--", harness.target("spotter_bare")])
+        self.assertEqual(result.status, 1, result)
+        self.assertEqual(result.stderr, "rtrace: cannot read prototypes from %s: a pipe or a socket, and no file\n" % path)
+
     def test_of_a_users_library_file_when_it_is_first_asked(self):
         path = self.write("home/.config/rtrace/libspot.so.conf", "int spot_find(strin);\n")
         result = self.run_rtrace(["-x", "spot_find", "--", harness.target("spotter_bare")])

@@ -41,6 +41,16 @@ class Frames(unittest.TestCase):
         self.assertGreaterEqual(count(lines, r"longjmp@libc\.so\.6\("), 50)
 
 
+class WrongSymbols(unittest.TestCase):
+    def test_one_that_points_into_an_instruction_is_declined_and_one_that_points_behind_it_is_traced(self):
+        for mechanism in ("breakpoint", "trampoline", "auto"):
+            result = harness.run(["--mechanism=" + mechanism, "-x", "inside@MAIN", "-x", "behind@MAIN", "--",
+                                  harness.target("inside")])
+            self.assertEqual(result.status, 0, result)
+            self.assertIn("inside in inside: its symbol points into an instruction", result.stderr)
+            self.assertEqual(count(result.lines, r"^behind\("), 3, result)
+
+
 class Plugins(unittest.TestCase):
     def test_a_library_that_is_opened_closed_and_opened_again_is_traced_both_times(self):
         plugin = harness.target("libplugin_a.so")

@@ -4,6 +4,7 @@ names that a terminal would obey. The tracee is unharmed, its sound objects are 
 character but the line's end leaves rtrace."""
 import os
 import shutil
+import subprocess
 import tempfile
 import unittest
 
@@ -140,6 +141,28 @@ class Files(Folder):
             self.assertEqual(result.trace.count("add@libfixture.so("), 100, result)
             self.assert_printable(result.trace + result.stderr)
             self.assertEqual(process.finish()[1], 0)
+
+    def test_a_damaged_table_of_static_names_is_told(self):
+        """Packed (.gnu_debugdata), and .symtab, which is said to lie behind the file's end."""
+        program, garbage = self.path("program"), self.path("garbage", "no xz stream")
+        subprocess.run(["objcopy", "--strip-all", "--add-section", ".gnu_debugdata=" + garbage, harness.target("entries"),
+                        program], check=True)
+        self.assert_told(program, ".gnu_debugdata: not a complete xz stream")
+        shutil.copy(harness.target("entries"), program)
+        with open(program, "r+b") as file:
+            header = file.read(64)
+            first, size, count = (int.from_bytes(header[at:at + n], "little") for at, n in ((40, 8), (58, 2), (60, 2)))
+            for at in range(first, first + size * count, size):
+                file.seek(at + 4)
+                if file.read(4) == b"\2\0\0\0":  # SHT_SYMTAB
+                    file.seek(at + 24)
+                    file.write(b"\xff" * 6)  # sh_offset
+        self.assert_told(program, ".symtab, or the table of its names, is not in the file")
+
+    def assert_told(self, program, what):
+        result = harness.run(["-x", "no_such_function", "-F", harness.CONF, "-x", "add", "--", program, "add", "3"])
+        self.assertEqual((result.status, result.trace.count("add@libfixture.so(")), (0, 3), result)
+        self.assertIn("rtrace: %s: %s" % (program, what), result.stderr)
 
 
 if __name__ == "__main__":

@@ -15,33 +15,15 @@
 namespace rtrace::session {
 namespace {
 
-uint32_t next_object_id = 1;  // 0: none
-
-elf::ObjectId new_object_id() {
-  return static_cast<elf::ObjectId>(next_object_id++);
-}
-
 bool is_32_bit(pid_t pid) {
   unsigned char ident[EI_NIDENT] = {};
   UniqueFd file(open(fmt::format("/proc/{}/exe", pid).c_str(), O_RDONLY | O_CLOEXEC));
   return file && pread(file.get(), ident, sizeof ident, 0) == sizeof ident && ident[EI_CLASS] == ELFCLASS32;
 }
 
-std::string key_of(const loader::LinkMapEntry& entry) {
-  return fmt::format("{}/{}/{:x}/{}", entry.address, entry.dynamic, entry.bias.value, entry.name);
-}
-
 bool is_same_file(const tracee::MapsEntry& one, const tracee::MapsEntry& other) {
   return one.range.begin == other.range.begin && one.inode == other.inode && one.path == other.path &&
          one.offset == other.offset && one.deleted == other.deleted;
-}
-
-// The mapping of a file's begin: the link map and auxv name addresses in the middle of it.
-const tracee::MapsEntry* first_mapping_of(const std::vector<tracee::MapsEntry>& maps, VirtAddr inside) {
-  const tracee::MapsEntry* found = tracee::find_mapping(maps, inside);
-  if (found == nullptr || !found->file_backed()) return nullptr;
-  while (found != maps.data() && found->offset.value != 0 && (found - 1)->inode == found->inode) --found;
-  return found;
 }
 
 }  // namespace
@@ -83,14 +65,15 @@ void Image::find_main_program() {
   maps_ = tracee::read_maps(pid_);
   const auto auxv = tracee::read_auxv(pid_);
   auto headers = auxv.find(AT_PHDR);
-  const auto* mapping = headers == auxv.end() ? nullptr : first_mapping_of(maps_, VirtAddr{headers->second});
+  const auto* mapping =
+      headers == auxv.end() ? nullptr : tracee::first_mapping_of(maps_, VirtAddr{headers->second});
   if (mapping == nullptr) {
     // Its auxiliary vector has words of another size, and could not be read.
     if (is_32_bit(pid_)) throw Error::make("it is a 32-bit program; rtrace traces 64-bit programs only");
     throw Error::make("process {} has no main program that could be found", pid_);
   }
   elf::LoadedObject main;
-  main.id = new_object_id();
+  main.id = services_.objects.new_id();
   main.path = mapping->path;
   main.main_program = true;
   take_object(main, {*mapping, std::nullopt, VirtAddr{headers->second}});
@@ -99,14 +82,23 @@ void Image::find_main_program() {
     no_injection_ = "a seccomp filter is in force, so no memory is mapped into the process";
 
   auto base = auxv.find(AT_BASE);
-  if (base == auxv.end() || base->second == 0) return;
+  if (base == auxv.end() || base->second == 0) return find_linker_alone(*mapping);
   if (const auto* entry = tracee::find_mapping(maps_, VirtAddr{base->second});
       entry != nullptr && entry->file_backed()) {
-    interpreter_.id = new_object_id();
+    interpreter_.id = services_.objects.new_id();
     interpreter_.path = entry->path;
     interpreter_begin_ = *entry;
     take_object(interpreter_, {*entry, LoadBias{base->second}, std::nullopt});
   }
+}
+
+// A dynamic linker that was started itself, with a program as its argument, is the main program only until
+// its map names that.
+void Image::find_linker_alone(const tracee::MapsEntry& begin) {
+  if (!objects_[0].file->find_exported("_dl_debug_state")) return;
+  interpreter_ = objects_[0];
+  interpreter_.main_program = false;
+  interpreter_begin_ = begin;
 }
 
 void Image::take_object(elf::LoadedObject& object, const ObjectCache::Place& place) {
@@ -138,7 +130,7 @@ bool Image::stands_at_syscall(pid_t tid) const {
 
 bool Image::is_of(pid_t pid) const {
   const auto maps = tracee::read_maps(pid);
-  const auto* mapping = first_mapping_of(maps, objects_[0].range().begin);
+  const auto* mapping = tracee::first_mapping_of(maps, objects_[0].range().begin);
   return mapping != nullptr && mapping->path == objects_[0].path &&
          mapping->range.begin == objects_[0].range().begin;
 }
@@ -163,6 +155,7 @@ void Image::read_ahead() {
   auto map = rendezvous_->read(space_->memory());
   if (!map) return;
   maps_ = tracee::read_maps(pid_);
+  adopt_program(*map);
   for (const auto& entry : map->entries) load(entry);
   adopt(*map);
   // Fills the caches of the files; the plan is made again when the process is held.
@@ -183,14 +176,6 @@ void Image::say_unless_gone(const std::string& line) const {
 }
 
 // DT_DEBUG, else the name that glibc and musl give it.
-void Image::find_rendezvous() {
-  if (auto dynamic = objects_[0].file->dynamic())
-    rendezvous_ = loader::Rendezvous::find(space_->memory(), objects_[0].at(*dynamic));
-  if (rendezvous_ || interpreter_.file == nullptr) return;
-  if (auto symbol = interpreter_.file->find_symbol("_r_debug"))
-    rendezvous_ = loader::Rendezvous(interpreter_.at(*symbol));
-}
-
 bool Image::watch_hook(VirtAddr hook, const NeedStopped& need_stopped) {
   const auto* at = object_at(hook);
   provide_room(at != nullptr ? at->range() : Range{hook, hook + 1}, 1, need_stopped);
@@ -228,159 +213,6 @@ void Image::place_first_sites(event::TraceeId who, const NeedStopped& need_stopp
   services_.reporter.say(
       fmt::format("{} has no _dl_debug_state: only the main program is traced", interpreter_.path));
   sync(Moment::attach, who, need_stopped);
-}
-
-std::optional<elf::LoadedObject> Image::load(const loader::LinkMapEntry& entry) {
-  const std::string key = key_of(entry);
-  if (auto known = loaded_.find(key); known != loaded_.end()) return known->second;
-  const auto main_dynamic = objects_[0].file->dynamic();
-  if (main_dynamic && entry.dynamic == objects_[0].at(*main_dynamic)) {
-    objects_[0].link_namespace = entry.link_namespace;
-    return loaded_[key] = objects_[0];
-  }
-  const auto* mapping = first_mapping_of(maps_, entry.dynamic);
-  // The vdso, an entry that somebody made up, or an object that was found wanting before.
-  if (mapping == nullptr || left_out_.contains(key)) return std::nullopt;
-  elf::LoadedObject object;
-  object.id = new_object_id();
-  object.path = mapping->path;
-  object.link_namespace = entry.link_namespace;
-  try {
-    take_object(object, {*mapping, entry.bias, std::nullopt});
-  } catch (const Error& error) {
-    left_out_.insert(key);
-    say_unless_gone(fmt::format("{} is left out: {}", object.path, error.what()));
-    return std::nullopt;
-  }
-  return loaded_[key] = object;
-}
-
-void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
-  auto known = loaded_.find(key_of(entry));
-  if (known == loaded_.end()) return;
-  const elf::LoadedObject object = known->second;
-  loaded_.erase(known);
-  RTRACE_LOG(session, 1, "unloaded {} at {}", object.path, object.bias.value);
-  space_->forget(object.range());
-  space_->remove_probes_of(object.id);
-  if (wrapping_.trampolines != nullptr) wrapping_.trampolines->forget(object.range());
-  std::erase_if(wrapping_.waiting, [&](const auto& function) {
-    return function.point.object == object.id ||
-           (function.point.slot && function.point.caller_object == object.id);
-  });
-  std::erase_if(objects_, [&](const auto& candidate) { return candidate.id == object.id; });
-  std::erase_if(implementations_, [&](const auto& answer) { return object.maps(answer.first); });
-  std::erase_if(armed_, [&](const auto& point) {
-    return point.second.object == object.id || point.second.caller == object.id;
-  });
-  services_.reporter.take(who, timestamp(), decode::Unloaded{object.path});
-  for (VirtAddr stray : space_->strays())
-    if (object.range().contains(stray)) check_stray(stray, object);
-}
-
-// Its int3 serves as well in the same code, which may be on its way into the link map. In any other it must
-// not be met.
-void Image::check_stray(VirtAddr stray, const elf::LoadedObject& before) {
-  if (space_->is_code(stray, before.file->bytes_at(before.in_file(stray), arch::kMaxInsn))) return;
-  const auto own = mech::bytes_of_file(pid_, tracee::read_maps(pid_), stray, 1);
-  RTRACE_LOG(session, 1, "a stray int3 at {}", stray);
-  if (!own.empty() && own[0] != std::byte{arch::kInt3}) space_->take_out(stray, own[0]);
-}
-
-// Objects were replaced at their places while we armed them: the new ones' own bytes are in their files. What
-// is in no object yet may be one's soon.
-void Image::take_out_strays() {
-  space_->drop_gone_strays();
-  for (VirtAddr stray : space_->strays()) {
-    const auto own = file_bytes(stray);
-    if (!own.empty() && own[0] != std::byte{arch::kInt3}) space_->take_out(stray, own[0]);
-  }
-}
-
-std::optional<loader::LinkMap> Image::read_link_map(WhileChanging changing) {
-  if (!rendezvous_) find_rendezvous();
-  return rendezvous_ ? rendezvous_->read(space_->memory(), changing) : std::nullopt;
-}
-
-bool Image::has_dynamic_linker_begun() {
-  if (!rendezvous_) find_rendezvous();
-  return !rendezvous_ || rendezvous_->begun(space_->memory());
-}
-
-void Image::sync_behind_hook(event::TraceeId who, const NeedStopped& need_stopped) {
-  constexpr int kMostLooks = 16;  // at one that opens and closes all the time
-  for (int look = 0; look < kMostLooks; ++look) {
-    const auto map = read_link_map(WhileChanging::entries_too);
-    if (!map || loader::diff(link_map_, *map).empty()) return;
-    sync(Moment::attach, who, need_stopped);
-  }
-}
-
-void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
-  const Arming arming(arming_);
-  // First: its program may run, and begin meanwhile.
-  const bool begun = moment != Moment::attach || has_dynamic_linker_begun();
-  // It is changing at every other call of the hook.
-  auto map = read_link_map(moment == Moment::hook ? WhileChanging::state_only : WhileChanging::entries_too);
-  if (!map) return without_link_map(moment, begun, who, need_stopped);
-  if (map->state != loader::LinkState::consistent && moment == Moment::hook) return;
-  if (map->truncated)
-    say_unless_gone(
-        fmt::format("the link map of process {} is broken; what follows the break is left out", pid_));
-  const auto changes = loader::diff(link_map_, *map);
-  for (const auto& entry : changes.removed) unload(entry, who);
-  maps_ = tracee::read_maps(pid_);
-  unseen_returns_.clear();
-  branches_to_entry_.clear();
-  errno_offsets_.clear();
-  plan::Objects added;
-  for (const auto& entry : changes.added)
-    if (auto object = load(entry)) added.push_back(*object);
-  adopt(*map);
-  take_out_strays();
-  link_map_ = std::move(*map);
-  const auto relocated = std::exchange(relocated_once_, true) ? plan::Relocated::no : plan::Relocated::yes;
-  // The plan first: the hook may be what a thread is stopped for.
-  const auto plan = added.empty() ? std::nullopt : std::optional(plan_for(added, relocated));
-  if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
-  if (plan) arm(*plan, added, relocated, need_stopped);
-  report_loaded(added, who);
-  report_lost_probes();
-}
-
-// What the program has made of r_brk is no matter where the dynamic linker itself names the function; an int3
-// in the middle of an instruction would be harm.
-std::optional<VirtAddr> Image::hook() const {
-  if (interpreter_.file != nullptr)
-    if (auto symbol = interpreter_.file->find_symbol("_dl_debug_state")) return interpreter_.at(*symbol);
-  return rendezvous_ ? rendezvous_->breakpoint(space_->memory()) : std::nullopt;
-}
-
-// A static program; one whose dynamic linker has not begun; or one that has overwritten r_debug.
-void Image::without_link_map(Moment moment, bool begun, event::TraceeId who,
-                             const NeedStopped& need_stopped) {
-  if (interpreter_.file == nullptr) {
-    if (!relocated_once_) begin(who, need_stopped);
-    return;
-  }
-  if (moment != Moment::attach) return;
-  // Before that no library has run.
-  if (begun)
-    say_unless_gone(fmt::format(
-        "the link map of process {} cannot be read: for now only the main program is traced", pid_));
-  if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) watch_hook(*hook, need_stopped);
-  arm({objects_[0]}, plan::Relocated::yes, need_stopped);
-  report_loaded({objects_[0]}, who);
-}
-
-// The objects in the link map's order, for that is the order in which names are bound.
-void Image::adopt(const loader::LinkMap& map) {
-  const elf::LoadedObject main = objects_[0];
-  plan::Objects ordered;
-  for (const auto& entry : map.entries)
-    if (auto known = loaded_.find(key_of(entry)); known != loaded_.end()) ordered.push_back(known->second);
-  if (ordered.empty() || !ordered[0].main_program) ordered.insert(ordered.begin(), main);
-  objects_ = std::move(ordered);
 }
 
 }  // namespace rtrace::session

@@ -16,35 +16,16 @@
 #include <utility>
 #include <vector>
 
-#include "object_cache.h"
-#include "probe_registry.h"
 #include "recordings.h"
 #include "rtrace/loader/rendezvous.h"
 #include "rtrace/mech/address_space.h"
-#include "rtrace/mech/recorder_share.h"
 #include "rtrace/mech/trampolines.h"
 #include "rtrace/plan/entry_patch.h"
 #include "rtrace/plan/plan.h"
+#include "services.h"
 #include "survival.h"
 
 namespace rtrace::session {
-
-// What every image needs from the engine; outlives them all.
-struct Services {
-  const Options& options;
-  Reporter& reporter;
-  ProbeRegistry& registry;
-  ObjectCache& objects;
-  mech::PatchLedger& ledger;
-  agent::Mode recording;  // what wrappers do
-  // Of trampolines; without an owners' list there are none.
-  mech::OwnerList* owners = nullptr;
-  mech::RecorderShare recorder = {};
-  std::string no_recorder = {};  // why it cannot be used anywhere
-  // Functions that may become trampolines; of these, what became one, and what stays. The rest still wait.
-  size_t to_wrap = 0, trampolines = 0, breakpoints = 0;
-  std::set<std::string> stays_said = {};  // of what stays: once, however often its object is opened
-};
 
 // A function whose calls the threads record by themselves.
 struct WrappedFunction {
@@ -274,6 +255,8 @@ class Image {
   };
 
   void find_main_program();
+  void find_linker_alone(const tracee::MapsEntry& begin);
+  void adopt_program(const loader::LinkMap& map);
   // Finds the object's file and bias; throws Error where there is neither file nor readable memory.
   void take_object(elf::LoadedObject& object, const ObjectCache::Place& place);
   void find_rendezvous();

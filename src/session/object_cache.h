@@ -17,6 +17,7 @@
 #include "rtrace/base/unique_fd.h"
 #include "rtrace/dwarf/debug_info.h"
 #include "rtrace/elf/elf_file.h"
+#include "rtrace/elf/loaded_object.h"
 #include "rtrace/tracee/proc_fs.h"
 
 namespace rtrace::session {
@@ -39,6 +40,8 @@ class ObjectCache {
   // what is in memory: after an upgrade the path leads to another file. Where none fits the memory itself
   // serves. Throws Error with what was tried.
   Opened open(pid_t pid, const Place& place, const Memory& memory);
+  // Of one more object that is mapped somewhere.
+  elf::ObjectId new_id() { return static_cast<elf::ObjectId>(++last_id_); }
 
   // What has turned out to be wrong with a file that open() gave since this was asked last: it is read as far
   // as it goes.
@@ -73,6 +76,7 @@ class ObjectCache {
   std::map<std::shared_ptr<const elf::ElfFile>, DebugInfo> debug_info_;
   std::map<const elf::ElfFile*, size_t> warnings_taken_;
   Debuginfod debuginfod_;
+  uint32_t last_id_ = 0;  // 0: none
 };
 
 }  // namespace rtrace::session

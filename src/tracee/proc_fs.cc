@@ -127,6 +127,13 @@ const MapsEntry* find_mapping(const std::vector<MapsEntry>& maps, VirtAddr addre
   return after->range.contains(address) ? &*after : nullptr;
 }
 
+const MapsEntry* first_mapping_of(const std::vector<MapsEntry>& maps, VirtAddr inside) {
+  const MapsEntry* found = find_mapping(maps, inside);
+  if (found == nullptr || !found->file_backed()) return nullptr;
+  while (found != maps.data() && found->offset.value != 0 && (found - 1)->inode == found->inode) --found;
+  return found;
+}
+
 std::optional<StatusFields> parse_status(std::string_view text) {
   if (text.empty()) return std::nullopt;
   StatusFields status;

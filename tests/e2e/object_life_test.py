@@ -471,6 +471,30 @@ class Elsewhere(Case):
             self.assertEqual(count(result, pattern), 100, result)
 
 
+class StartedThroughTheLinker(Case):
+    """A dynamic linker with a program as its argument: of glibc's and of musl's."""
+    KINDS = (("/lib64/ld-linux-x86-64.so.2", ""), ("/lib/ld-musl-x86_64.so.1", "musl/"))
+
+    def test_launched_its_call_sites_and_entries(self):
+        for linker, folder in self.KINDS:
+            with self.subTest(linker):
+                result = harness.run(["-F", harness.CONF, "-e", "add+greet+twice@MAIN", "-x", "add", "--", linker,
+                                      harness.target(folder + "calls" if folder else "calls_now")])
+                self.assertEqual(result.status, 0, result)
+                self.assertEqual([count(result, r"calls(_now)?->%s\(" % name) for name in ("add", "greet", "twice")], [2, 1, 1], result)
+                self.assertEqual(count(result, r"add@libfixture\.so\(-?\d+, \d+\) += \d+$"), 2, result)
+
+    def test_attached_and_what_it_opens_later(self):
+        for linker, folder in self.KINDS:
+            with self.subTest(linker), Host(before=[linker], program=harness.target(folder + "host")) as host:
+                with attached(host, "-x", "plugin_work", "-e", "add") as box:
+                    host.work(host.open(harness.target(folder + "libworker.so")), 2)
+                    host.ask("add %d" % CALLS, "sum")
+                host.quit()
+                for pattern in (r"plugin_work@libworker\.so\(", r"libworker\.so->add\(", r"host->add\("):
+                    self.assertEqual(count(box.result, pattern), CALLS, box.result)
+
+
 class Musl(Case):
     """Programs of another C library, with its dynamic linker."""
 

@@ -33,6 +33,8 @@ std::vector<MapsEntry> parse_maps(std::string_view text);
 std::vector<MapsEntry> read_maps(pid_t pid);
 // The entry that holds the address, or nullptr.
 const MapsEntry* find_mapping(const std::vector<MapsEntry>& maps, VirtAddr address);
+// That of the begin of the file of which `inside` is a part; nullptr where no file is mapped there.
+const MapsEntry* first_mapping_of(const std::vector<MapsEntry>& maps, VirtAddr inside);
 
 // proc(5), /proc/pid/status: the fields that rtrace needs.
 struct StatusFields {

@@ -43,9 +43,23 @@ bool has(const LoadedObject& object, const Side& side) {
 
 void add_all(const ActiveRequest& active, const Objects& objects, const Side& side, PairRole role,
              Findings& findings) {
-  for (const LoadedObject& object : objects)
+  for (const LoadedObject& object : objects) {
+    std::vector<const SdtNote*> notes;
     for (const SdtNote& note : object.file->sdt_notes())
-      if (side.matches(note)) add(active, object, note, role, findings);
+      if (side.matches(note)) notes.push_back(&note);
+    std::ranges::stable_sort(notes, {}, &SdtNote::address);
+    SymbolPlaces places(*object.file);
+    for (const SdtNote* note : notes) {
+      if (places.may_begin_at(note->address)) {
+        add(active, object, *note, role, findings);
+        continue;
+      }
+      findings.declined.push_back({.name = active.request.sdt.label(*note),
+                                   .object = object.name(),
+                                   .reason = "its note points into an instruction",
+                                   .request = active.index});
+    }
+  }
 }
 
 // Its two ends may be in two objects, of which either may come later: none stands until both are there.

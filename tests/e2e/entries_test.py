@@ -44,10 +44,11 @@ class Frames(unittest.TestCase):
 class WrongSymbols(unittest.TestCase):
     def test_one_that_points_into_an_instruction_is_declined_and_one_that_points_behind_it_is_traced(self):
         for mechanism in ("breakpoint", "trampoline", "auto"):
-            result = harness.run(["--mechanism=" + mechanism, "-x", "inside@MAIN", "-x", "behind@MAIN", "--",
-                                  harness.target("inside")])
+            result = harness.run(["--mechanism=" + mechanism, "-x", "inside@MAIN", "-x", "behind@MAIN", "-x", "sdt:inside:probe",
+                                  "--", harness.target("inside")])
             self.assertEqual(result.status, 0, result)
             self.assertIn("inside in inside: its symbol points into an instruction", result.stderr)
+            self.assertIn("inside:probe in inside: its note points into an instruction", result.stderr)
             self.assertEqual(count(result.lines, r"^behind\("), 3, result)
 
 

@@ -159,18 +159,6 @@ class Files(Folder):
                     file.write(b"\xff" * 6)  # sh_offset
         self.assert_told(program, ".symtab, or the table of its names, is not in the file")
 
-    def test_a_probe_s_note_that_points_into_an_instruction_is_declined(self):
-        program = self.path("program")
-        shutil.copy(harness.target("marks"), program)
-        with open(program, "r+b") as file:
-            code = file.read()
-            note = code.index(b"marks\0point\0") - 24
-            file.seek(note)
-            file.write((int.from_bytes(code[note:note + 8], "little") + 2).to_bytes(8, "little"))
-        result = harness.run(["-x", "sdt:marks:point", "--", program], stdin="work 3\n")
-        self.assertEqual((result.status, len(result.lines)), (0, 1), result)
-        self.assertIn("its note points into an instruction", result.stderr)
-
     def assert_told(self, program, what):
         result = harness.run(["-x", "no_such_function", "-F", harness.CONF, "-x", "add", "--", program, "add", "3"])
         self.assertEqual((result.status, result.trace.count("add@libfixture.so(")), (0, 3), result)

@@ -46,6 +46,13 @@ def shows(context, calls):
         raise Failure("its output shows %d of %d calls" % (seen, calls))
 
 
+def shows_free(context, calls):
+    with open(context.output(), errors="replace") as file:
+        seen = len(re.findall(r"^free@libc[\w.]*\(", file.read(), re.M))
+    if seen < calls:
+        raise Failure("its output shows %d of %d calls" % (seen, calls))
+
+
 def total_calls(context):
     """Of the table that -c has printed."""
     with open(context.output(), errors="replace") as file:

@@ -136,12 +136,16 @@ def rows():
         Row("records-inside", "what a record of each call adds to the processor time of the thread that calls", "ns/call", (
             Side(records, floor(["records", "bursts"])), Side("rtrace", in_process(records_of("two"), "two")),
             Side("rtrace, with a string of 30 bytes", in_process(records_of("text"), "thirty")),
-            Side("uftrace", in_process(memory.uftrace, "two", recorded))),
+            Side("uftrace", in_process(memory.uftrace, "two", recorded)),
+            Side("rtrace, free() of the C library", in_process(
+                lambda context: tracers.trampolines(context, "-x", "free@libc.so.6"), "free", tracers.shows_free)),
+            Side("uftrace, free()", in_process(memory.uftrace, "free", recorded))),
             (RatioAtMost("rtrace", records, 1.5), RatioAtLeast("uftrace", "rtrace", 4),
              AtMost("rtrace, with a string of 30 bytes", 60)), base=records,
             note="All records are read, and all lines in the file, at the end. The threads, the floor's too, do something else for 10 ms "
                  "after each 1000 calls, on a core of their own: what reading and writing costs meanwhile is in `records`. The 1000 in "
-                 "the middle count, of 200 by what they took."),
+                 "the middle count, of 200 by what they took. Whatever is not known to call nothing, as free() is, returns through a "
+                 "frame that is borrowed, for the sake of unwinders: the processor predicts one return wrongly then."),
         Row("records-summary", "inside the process: count, sum and histogram of the durations", "ns/call", (
             Side(summary, floor(["summary"])), Side("rtrace -c", wrapped(tracers.trampolines, "-c")),
             Side("rtrace -c, from breakpoints on", wrapped(tracers.automatic, "-c")),

@@ -1,10 +1,11 @@
 /* caller FUNCTION CALLS [THREADS [hold | bursts]]: calls FUNCTION so often in each of so many threads.
-   FUNCTION is `two`, `text` or `thirty` (a text of 30 bytes), of libwork, or `getppid`, which is a system
-   call. Prints pid PID begin NANOSECONDS end NANOSECONDS on CLOCK_MONOTONIC, about the calls alone. With
-   `hold` it waits for a line or the end of its input before the calls, and again at its end. With `bursts` it
-   does something else for a while after each thousand calls, and prints bursts NANOSECONDS too: what its main
-   thread's calls took of its processor time, were all bursts as the one in the middle. Memory that is touched
-   for the first time, and whatever else runs on the machine, make some of them longer. */
+   FUNCTION is `two`, `text` or `thirty` (a text of 30 bytes), of libwork, `free`, of the C library and
+   of nothing, or `getppid`, which is a system call. Prints pid PID begin NANOSECONDS end NANOSECONDS on
+   CLOCK_MONOTONIC, about the calls alone. With `hold` it waits for a line or the end of its input before the
+   calls, and again at its end. With `bursts` it does something else for a while after each thousand calls,
+   and prints bursts NANOSECONDS too: what its main thread's calls took of its processor time, were all bursts
+   as the one in the middle. Memory that is touched for the first time, and whatever else runs on the machine,
+   make some of them longer. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ enum { kMostThreads = 64, kBurst = 1000 };
 static pthread_barrier_t start;
 static const char* function;
 static long calls;
+static void* volatile nothing;
 
 static void call(long from, long to) {
   int kept = 0;
@@ -30,6 +32,8 @@ static void call(long from, long to) {
     for (long i = from; i < to; i++) kept = work_text((int)i, 2, "seventeen letters");
   else if (strcmp(function, "thirty") == 0)
     for (long i = from; i < to; i++) kept = work_text((int)i, 2, "thirty bytes with all of these");
+  else if (strcmp(function, "free") == 0)
+    for (long i = from; i < to; i++) free(nothing);
   else
     for (long i = from; i < to; i++) kept = (int)syscall(SYS_getppid);
   __asm__ volatile("" : : "r"(kept));

@@ -14,7 +14,7 @@ constexpr size_t kMaxSize = size_t{64} << 20;
 constexpr uint64_t kMemoryLimit = uint64_t{128} << 20;
 
 // Linked statically, what liblzma does before main() is left until it is used: it asks for the processor's
-// features, which a virtual machine makes slow. start_order.ld names the place; elsewhere there is none.
+// features, which a virtual machine makes slow. first_use.ld names the place; elsewhere there is none.
 using Initializer = void (*)();
 extern "C" const Initializer rtrace_lzma_initializers[] __attribute__((weak, visibility("hidden")));
 extern "C" const Initializer rtrace_lzma_initializers_end[] __attribute__((weak, visibility("hidden")));

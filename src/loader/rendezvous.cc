@@ -95,10 +95,13 @@ class Walk {
     memory_.read_gathered(pieces);
     if (entry.l_next != 0 && pieces[0].got == sizeof next) following.next = next;
     const auto* text = reinterpret_cast<const char*>(name.data());
-    if (const size_t length = strnlen(text, pieces[1].got); length < pieces[1].got)
+    const size_t length = strnlen(text, pieces[1].got);
+    if (length < pieces[1].got) {
       following.name.assign(text, length);
-    else if (auto longer = memory_.read_c_string(name_at, entry.l_name != 0 ? kMaxNameLength : 0))
-      following.name = std::move(longer->text);
+    } else if (entry.l_name != 0) {
+      if (auto longer = memory_.read_c_string(name_at, kMaxNameLength))
+        following.name = std::move(longer->text);
+    }
     return following;
   }
 

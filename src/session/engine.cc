@@ -292,7 +292,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
     image->sync(Image::Moment::hook, task.id, need_stopped);
     remember(image->objects());
     if (image->settled()) tell_started(task.id);
-    if (task.process->pid == tid && !ready_ && (image->armed() > 0 || image->settled())) tell_ready();
+    if (task.process->pid == tid && !ready_ && image->is_armed()) tell_ready();
   }
   // The object that holds the site may have been the one that went.
   arch::Regs next = regs;

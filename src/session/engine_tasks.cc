@@ -360,8 +360,7 @@ void Engine::begin_image(Task& task) {
     });
     remember(process.image->objects());
     if (process.image->settled()) tell_started(task.id);
-    if (!ready_ && (options_.syscalls || process.image->armed() > 0 || process.image->settled()))
-      tell_ready();
+    if (!ready_ && (options_.syscalls || process.image->is_armed())) tell_ready();
   } catch (const Error& error) {
     reporter_.say(fmt::format("process {} ({}) runs on untraced: {}", pid, process.name, error.what()));
   }

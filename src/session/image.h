@@ -91,6 +91,8 @@ class Image {
   const elf::LoadedObject* code_at(VirtAddr address);
   // The link map has been seen whole: what could be armed at start-up is.
   bool settled() const { return relocated_once_; }
+  // As far as there is anything to arm yet.
+  bool is_armed() const { return armed() > 0 || settled(); }
   // Whether the address lies in the code of that object.
   bool lies_in(elf::ObjectId object, VirtAddr address) const;
 

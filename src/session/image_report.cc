@@ -19,7 +19,7 @@ void Image::report_loaded(const plan::Objects& added, event::TraceeId who) {
     std::move(newly_armed_.begin(), others, std::back_inserter(loaded.probes));
     newly_armed_.erase(newly_armed_.begin(), others);
     services_.reporter.take(who, timestamp(), std::move(loaded));
-    for (const std::string& warning : services_.objects.take_warnings(*object.file))
+    for (const std::string& warning : services_.objects.take_warnings(object.file))
       services_.reporter.say(fmt::format("{}: {}", object.path, warning));
   }
 }

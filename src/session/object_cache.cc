@@ -138,14 +138,12 @@ ObjectCache::Opened ObjectCache::open(pid_t pid, const Place& place, const Memor
   return {std::move(mapped.file), mapped.bias, std::move(why)};
 }
 
-std::vector<std::string> ObjectCache::take_warnings(const elf::ElfFile& file) {
+std::vector<std::string> ObjectCache::take_warnings(const std::shared_ptr<const elf::ElfFile>& file) {
+  const std::vector<std::string>& all = file->warnings();
   // Of memory only some of a file is to be had.
-  if (file.warnings().empty() || file.is_from_memory()) return {};
-  size_t& taken = warnings_taken_[&file];
-  std::vector<std::string> fresh(file.warnings().begin() + static_cast<ptrdiff_t>(taken),
-                                 file.warnings().end());
-  taken = file.warnings().size();
-  return fresh;
+  if (all.empty() || file->is_from_memory()) return {};
+  const size_t taken = std::exchange(warnings_taken_[file], all.size());
+  return {all.begin() + static_cast<ptrdiff_t>(taken), all.end()};
 }
 
 }  // namespace rtrace::session

@@ -45,7 +45,7 @@ class ObjectCache {
 
   // What has turned out to be wrong with a file that open() gave since this was asked last: it is read as far
   // as it goes.
-  std::vector<std::string> take_warnings(const elf::ElfFile& file);
+  std::vector<std::string> take_warnings(const std::shared_ptr<const elf::ElfFile>& file);
 
   // What is known of the functions of a file that open() gave. `debug` is nullptr where it has no debug
   // information, `reason` why. A server that the user's environment names is asked only where nobody waits.
@@ -74,7 +74,7 @@ class ObjectCache {
   std::map<Key, std::shared_ptr<const elf::ElfFile>> files_;
   std::map<const elf::ElfFile*, std::pair<std::string, Key>> paths_;  // where each was opened last
   std::map<std::shared_ptr<const elf::ElfFile>, DebugInfo> debug_info_;
-  std::map<const elf::ElfFile*, size_t> warnings_taken_;
+  std::map<std::shared_ptr<const elf::ElfFile>, size_t> warnings_taken_;
   Debuginfod debuginfod_;
   uint32_t last_id_ = 0;  // 0: none
 };

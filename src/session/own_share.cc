@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kLongestLook = 2'000'000;  // ns, for each place where the tracer may be
 // ns, for the fewest where others use the processors: of what there must be, and of what may be
 constexpr uint64_t kLongestTry = 200'000'000, kShortTry = 20'000'000;
-constexpr size_t kMostTries = 400, kFewestTries = 16;
+constexpr size_t kMostSamples = 400, kFewestSamples = 16;
 constexpr size_t kWarm = 8;            // the first ones meet cold caches
 constexpr unsigned kStartWait = 2000;  // ms, for the child's first stop
 
@@ -75,7 +75,7 @@ bool begin(pid_t child, int gate) {
 
 struct Costs {
   std::vector<uint64_t> passed, ran;
-  bool enough() const { return passed.size() >= kFewestTries + kWarm; }
+  bool enough() const { return passed.size() >= kFewestSamples + kWarm; }
 };
 
 enum class Wait { asleep, awake };
@@ -96,7 +96,7 @@ Costs measure(pid_t child, Wait wait, uint64_t longest_try) {
   tracee::RunTimesFile account;
   std::optional<tracee::RunTimes> before;
   const uint64_t end = monotonic_now() + kLongestLook;
-  for (uint64_t resumed = 0; costs.passed.size() < kMostTries;) {
+  for (uint64_t resumed = 0; costs.passed.size() < kMostSamples;) {
     const auto regs = tracee::registers(child);
     if (!regs || tracee::set_registers(child, *regs) == tracee::Alive::gone) break;
     const auto now = account.read(child, child);

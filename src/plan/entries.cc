@@ -52,8 +52,7 @@ class EntryPlanner {
         active_(active),
         object_(object),
         findings_(findings),
-        filter_(active.filter, names_of(object)),
-        places_(*object.file) {}
+        filter_(active.filter, names_of(object)) {}
 
   void run() {
     if (!filter_.may_match()) return;
@@ -75,12 +74,18 @@ class EntryPlanner {
         plan_ifunc(symbol, symbols);
       } else if (!object_.maps_executable(object_.at(symbol.address))) {
         decline(symbol, "its address is not in an executable segment");
-      } else if (!places_.may_begin_at(symbol.address)) {
+      } else if (!may_begin_at(symbol.address)) {
         decline(symbol, "its symbol points into an instruction");
       } else {
         add(symbol, object_, object_.at(symbol.address), symbols, reason(symbol));
       }
     }
+  }
+
+  // In most objects nothing is found, and nothing of them need be read for this.
+  bool may_begin_at(ElfAddr address) {
+    if (!places_) places_.emplace(*object_.file);
+    return places_->may_begin_at(address);
   }
 
   void plan_ifunc(const Symbol& symbol, std::span<const Symbol> symbols) {
@@ -145,7 +150,7 @@ class EntryPlanner {
   const LoadedObject& object_;
   Findings& findings_;
   SymbolFilter filter_;
-  SymbolPlaces places_;
+  std::optional<SymbolPlaces> places_;
 };
 
 }  // namespace

@@ -47,6 +47,7 @@ void add_all(const ActiveRequest& active, const Objects& objects, const Side& si
     std::vector<const SdtNote*> notes;
     for (const SdtNote& note : object.file->sdt_notes())
       if (side.matches(note)) notes.push_back(&note);
+    if (notes.empty()) continue;
     std::ranges::stable_sort(notes, {}, &SdtNote::address);
     SymbolPlaces places(*object.file);
     for (const SdtNote* note : notes) {

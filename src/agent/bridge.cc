@@ -25,6 +25,12 @@ uint64_t find_copy(const SiteTable* table, uint64_t site) {
   return 0;
 }
 
+bool is_copy(const SiteTable* table, uint64_t address) {
+  for (uint64_t slot = 0; table != nullptr && slot < table->slots; ++slot)
+    if (table->entries[slot].site != 0 && table->entries[slot].copy() == address) return true;
+  return false;
+}
+
 }  // namespace rtrace::agent
 
 #ifdef RTRACE_BLOB
@@ -82,8 +88,12 @@ extern "C" __attribute__((visibility("hidden"))) void rtrace_bridge(int, const s
       rip = static_cast<greg_t>(copy);
       return;
     }
-    // A tracer that died between its registers and the resume has carried this thread over already.
-    if (!is_int3(site)) return;
+    // A tracer that died between its registers and the resume has carried this thread over already, or put it
+    // back onto the site. What lies before a copy is the end of another, which may be an int3 (a PLT entry of
+    // `jmp; int3`), and before a function there may be padding.
+    const auto at = static_cast<uint64_t>(rip);
+    if (!is_int3(site) || rtrace::agent::find_copy(table, at) != 0 || rtrace::agent::is_copy(table, at))
+      return;
     rip = static_cast<greg_t>(site);  // the program's own: met again under the default action
     take_default_action();
     return;

@@ -50,6 +50,15 @@ std::vector<std::vector<std::byte>> AddressSpace::own_codes(std::span<const Want
   return codes;
 }
 
+// Whether the byte before the way on is an int3, as in padding. To the handler, and to who repairs, a thread
+// there with a SIGTRAP that we did not live to answer has met an int3 of the program's own.
+static bool leads_behind_int3(const arch::Emulation& emulation, std::span<const std::byte> code,
+                              const tracee::ProcessMemory& memory) {
+  if (emulation.kind != arch::Emulation::Kind::jump) return code[emulation.length - 1] == kInt3;
+  std::byte before{};
+  return memory.read(emulation.target - 1, {&before, 1}) == 1 && before == kInt3;
+}
+
 // Nothing is written yet. Without a site there is an answer.
 std::optional<InstallAnswer> AddressSpace::prepare(Prepared& prepared, const Wanted& wanted,
                                                    std::span<const std::byte> code) {
@@ -71,6 +80,8 @@ std::optional<InstallAnswer> AddressSpace::prepare(Prepared& prepared, const Wan
     if (refusal->reason.empty()) return Busy{"no room for an out-of-line copy near it yet"};
     return *refusal;
   }
+  if (!refusal && site->emulation && leads_behind_int3(*site->emulation, code, memory_))
+    site->emulation.reset();
   prepared.site = std::move(site);
   return std::nullopt;
 }

@@ -28,8 +28,9 @@ bool sleeps(pid_t tid) {
 
 }  // namespace
 
-HaltedProcess::HaltedProcess(const tracee::ProcessMemory& memory, const std::unordered_set<VirtAddr>& sites)
-    : pid_(memory.pid()), memory_(memory), sites_(sites) {
+HaltedProcess::HaltedProcess(const tracee::ProcessMemory& memory, const std::unordered_set<VirtAddr>& sites,
+                             const Remains& remains)
+    : pid_(memory.pid()), memory_(memory), sites_(sites), remains_(remains) {
   try {
     seize_all();
     all_stopped_ = stop_all();
@@ -102,13 +103,16 @@ bool HaltedProcess::met_site(pid_t tid, VirtAddr* site) const {
 
 // The kernel makes a SIGTRAP of the stop that a tracer has not lived to answer: of a system call
 // (kernel: include/linux/ptrace.h, ptrace_report_syscall), of a hit whose registers were written already, of
-// a step. A program's own int3 leaves its pc behind one, and its own step is not among them: it has a
-// handler.
+// a step. A program's own int3 leaves its pc behind one, but not in our pages, where a copy may end in an
+// int3 before the next, nor on a site, which may have padding before it; and its own step is not among them:
+// it has a handler.
 bool HaltedProcess::is_left_over(pid_t tid) const {
   const auto info = tracee::signal_info(tid);
   const auto regs = tracee::registers(tid);
   if (!info || !regs) return false;
   if (info->si_code == TRAP_TRACE || (info->si_code == SI_USER && info->si_pid == 0)) return true;
+  const auto holds_pc = [&](const auto& page) { return page.range.contains(regs->pc()); };
+  if (sites_.contains(regs->pc()) || std::ranges::any_of(remains_.pages, holds_pc)) return true;
   std::byte before{};
   const bool int3 = memory_.read_forced(regs->pc() - 1, {&before, 1}) == 1 && before == std::byte{0xcc};
   return info->si_code == SI_KERNEL && !int3;

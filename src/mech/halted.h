@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rtrace/base/address.h"
+#include "rtrace/mech/remains.h"
 #include "rtrace/tracee/process_memory.h"
 #include "rtrace/tracee/stop.h"
 
@@ -17,9 +18,10 @@ namespace rtrace::mech {
 class HaltedProcess {
  public:
   // Throws Error where the process cannot be seized. `sites`: where int3s of ours stand or stood; a thread
-  // that has met one is taken back onto it. SIGTRAPs that a dead tracer's last requests have left on their
-  // way are swallowed.
-  HaltedProcess(const tracee::ProcessMemory& memory, const std::unordered_set<VirtAddr>& sites);
+  // that has met one is taken back onto it. `remains`: the pages of ours. SIGTRAPs that a dead tracer's last
+  // requests have left on their way are swallowed.
+  HaltedProcess(const tracee::ProcessMemory& memory, const std::unordered_set<VirtAddr>& sites,
+                const Remains& remains);
   // Lets all tasks go.
   ~HaltedProcess();
   HaltedProcess(const HaltedProcess&) = delete;
@@ -54,6 +56,7 @@ class HaltedProcess {
   pid_t pid_;
   const tracee::ProcessMemory& memory_;
   const std::unordered_set<VirtAddr>& sites_;
+  const Remains& remains_;
   std::map<pid_t, State> tasks_;
   std::map<pid_t, int> owed_;
   pid_t fit_ = 0;

@@ -337,7 +337,7 @@ Repaired Repair::run() {
     return repaired_;
   }
   {
-    HaltedProcess halted(memory_, sites_);
+    HaltedProcess halted(memory_, sites_, remains_);
     const bool out = walk_all_out(halted);
     repaired_.places += put_back(stand_of(halted, out));
     if (out) {

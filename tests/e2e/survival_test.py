@@ -319,6 +319,38 @@ class Survival(unittest.TestCase):
         print("slowest to have its own code again, s: " + ", ".join("%s %g" % item for item in sorted(slowest.items())))
 
 
+def dying_at(moment, arguments):
+    """What rtrace and its command have written, and the status, where its engine dies at this moment."""
+    return subprocess.run([harness.RTRACE, "-o", "/dev/null", "--mechanism=breakpoint", *arguments], text=True,
+                          env=dict(harness.environment(), RTRACE_DIE_AT=moment), capture_output=True, check=False)
+
+
+class BetweenTheRegistersAndTheResume(unittest.TestCase):
+    """The copy that the thread has been put on, or where a jump led it, may stand behind an int3 of no tracer: the
+    end of a PLT entry's copy, padding."""
+
+    def test_behind_the_copy_of_a_plt_entry(self):
+        for both in ("", ":both"):
+            with harness.Target([harness.target("fragile"), "threads"]) as process:
+                process.expect("pid ")
+                for number in range(1, 3 * ROUNDS):
+                    result = dying_at("registers-written:%d%s" % (number, both), ["-x", "add", "-p", str(process.pid)])
+                    if not both:
+                        self.assertIn("(at: registers-written)", result.stderr)
+                    harness.wait_until(lambda: harness.tracer(process.pid) == 0, "no tracer is left")
+                    harness.run(["--repair", "-p", str(process.pid)], separate=False)
+                    self.assertIsNone(process.process.poll(), number)
+                self.assertEqual(process.finish()[1], 0)
+
+    def test_behind_the_padding_that_a_jump_leads_over(self):
+        script = '"$0" 20; echo $?'
+        for number in range(1, 3 * ROUNDS):
+            result = dying_at("registers-written:%d" % number,
+                              ["-f", "-x", "first_jmp_near", "--", "sh", "-c", script, harness.target("firsts")])
+            self.assertIn("(at: registers-written)", result.stderr)
+            self.assertEqual(result.stdout, "0\n", number)
+
+
 class AnInterruptAfterTheEngineHasGone(unittest.TestCase):
     def test_is_for_nobody_else_in_the_process_group(self):
         with harness.Target([harness.target("fragile"), "threads"]) as process:
@@ -331,7 +363,7 @@ class AnInterruptAfterTheEngineHasGone(unittest.TestCase):
                 os.close(theirs)
                 neighbour = subprocess.Popen(["cat"], stdin=subprocess.PIPE, process_group=rtrace.pid)
                 try:
-                    os.read(ready, 1)
+                    self.assertEqual(os.read(ready, 1), b"\n", "rtrace has ended; the target: %s" % process.process.poll())
                     os.kill(engine_of(rtrace.pid), signal.SIGKILL)
                     while rtrace.poll() is None:
                         rtrace.send_signal(signal.SIGINT)

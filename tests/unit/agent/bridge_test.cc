@@ -63,6 +63,17 @@ TEST(FindCopy, IsNothingWithoutATable) {
   EXPECT_EQ(find_copy(none.table(), 16), 0u);
 }
 
+TEST(IsCopy, KnowsWhereEachBeginsAndNothingElse) {
+  Table table(1024);
+  for (uint64_t i = 1; i <= 768; ++i) table.put(i * 16, i * 64);
+  for (uint64_t i = 1; i <= 768; ++i) {
+    EXPECT_TRUE(is_copy(table.table(), i * 64));
+    EXPECT_FALSE(is_copy(table.table(), i * 64 - 1));
+  }
+  EXPECT_FALSE(is_copy(table.table(), 0));  // what its empty slots hold
+  EXPECT_FALSE(is_copy(nullptr, 64));
+}
+
 TEST(Blob, SaysWhereItsPartsAre) {
   const auto size = static_cast<uint64_t>(rtrace_blob_end - rtrace_blob_begin);
   ASSERT_GE(size, sizeof(Blob));

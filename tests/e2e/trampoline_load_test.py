@@ -221,9 +221,13 @@ class ThroughPadding(UnderLoad):
         near, short = jumps(self.load.pid)
         self.assertEqual(short, [], said)
         tasks = "/proc/%d/task" % self.load.pid
-        # It may not be the only one there.
+        # It may not be the only one there, and where another is elsewhere in what is ours the hop stays too, which is said.
         pcs = {task: int(harness.read_text("%s/%s/syscall" % (tasks, task)).split()[-1], 16) for task in os.listdir(tasks)}
-        self.assertEqual(hop in near, hop in pcs.values(), (said, thread, hex(hop), {task: hex(pc) for task, pc in pcs.items()}))
+        found = (said, thread, hex(hop), {task: hex(pc) for task, pc in pcs.items()})
+        if hop in pcs.values():
+            self.assertIn(hop, near, found)
+        if hop in near:
+            self.assertIn("could not be yet", said, found)
         os.kill(self.load.pid, signal.SIGCONT)
         self.load.moves_on()
         harness.wait_until(lambda: "stay" not in self.repair() and self.load.is_clean(), "nothing is left")

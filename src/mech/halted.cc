@@ -111,11 +111,11 @@ bool HaltedProcess::is_left_over(pid_t tid) const {
   const auto regs = tracee::registers(tid);
   if (!info || !regs) return false;
   if (info->si_code == TRAP_TRACE || (info->si_code == SI_USER && info->si_pid == 0)) return true;
+  if (info->si_code != SI_KERNEL) return false;
   const auto holds_pc = [&](const auto& page) { return page.range.contains(regs->pc()); };
   if (sites_.contains(regs->pc()) || std::ranges::any_of(remains_.pages, holds_pc)) return true;
   std::byte before{};
-  const bool int3 = memory_.read_forced(regs->pc() - 1, {&before, 1}) == 1 && before == std::byte{0xcc};
-  return info->si_code == SI_KERNEL && !int3;
+  return memory_.read_forced(regs->pc() - 1, {&before, 1}) != 1 || before != std::byte{0xcc};
 }
 
 HaltedProcess::State HaltedProcess::consumed(pid_t tid) {

@@ -148,12 +148,15 @@ FIELD lend_distance, 4
   .byte 0, 0, 0  // mov %register, FRAME(RTRACE_FRAME_R11)
 FIELD lend_store, 3
   .long RTRACE_FRAME_R11 - RTRACE_FRAME_SIZE
+// Where the function returns to, without a call.
+PART seem_called
   .byte 0x68  // push
   .long 0
-FIELD lend_low, 4
+FIELD seem_called_low, 4
+PART seem_called_whole
   .byte 0xc7, 0x44, 0x24, 0x04  // movl high, 4(%rsp)
   .long 0
-FIELD lend_high, 4
+FIELD seem_called_high, 4
 PART resume_called
   .byte 0, 0, 0  // mov place(%rbp), %register
 FIELD resume_called_load, 3
@@ -246,6 +249,25 @@ FIELD launch_gadget, 8
   mov %rax, (%rsp)
   mov FRAME(RTRACE_FRAME_RAX), %rax
   mov (%rbp), %rbp
+// The same where a call of ours stands in front of where the function returns to: it leads to the function.
+// That and where the frame behind it is described are words on the stack by then. Once the call is to go,
+// the jump leads to seem_called.
+PART foretell
+  movabs $0, %rax
+FIELD foretell_function, 8
+  mov %rax, -8(%rsp)
+  movabs $0, %rax
+FIELD foretell_second, 8
+  .byte 0x48, 0x89, 0x84, 0x24  // mov %rax, first(%rsp)
+  .long 0
+FIELD foretell_first, 4
+  mov FRAME(RTRACE_FRAME_RAX), %rax
+  mov (%rbp), %rbp
+PART foretell_jump
+  jmp *0f(%rip)
+0:
+  .quad 0
+FIELD foretell_call, 8
 PART jump
   .byte 0xe9
   .long 0

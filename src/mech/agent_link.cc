@@ -100,6 +100,7 @@ std::string AgentLink::inherit(const Foothold::Means& means, const Foothold& foo
                                const AgentLink& parent) {
   setting_ = parent.setting_;
   control_ = parent.control_;
+  foretelling_ = parent.foretelling_;
   shared_ = parent.shared_;
   tracee::RemoteCall remote(means.stopped, means.memory, foothold.gadget(), foothold.frame_area());
   std::string failure = map_shared(remote, means, foothold.code_ranges().front().begin);
@@ -120,6 +121,7 @@ bool AgentLink::write_head(const Foothold::Means& means) const {
   head.notes_count = setting_.size.functions;
   head.shared = shared_.begin.value;
   head.shared_size = shared_.size();
+  head.foretelling = foretelling_;
   return put(means.memory, control_.begin, head);
 }
 
@@ -218,6 +220,13 @@ bool AgentLink::note_entry(const tracee::ProcessMemory& memory, uint32_t functio
                            const agent::EntryNote& note) const {
   const uint64_t notes = agent::control_layout(setting_.size.functions).notes;
   return put(memory, control_.begin + notes + function * sizeof note, note);
+}
+
+bool AgentLink::note_foretelling(const tracee::ProcessMemory& memory, VirtAddr at,
+                                 std::span<const std::byte> padding) {
+  foretelling_.address = at.value;
+  std::memcpy(foretelling_.padding, padding.data(), std::min(padding.size(), sizeof foretelling_.padding));
+  return put(memory, control_.begin + offsetof(agent::ControlHead, foretelling), foretelling_);
 }
 
 bool AgentLink::set_mode(const tracee::ProcessMemory& memory, agent::Mode mode) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "foretelling.h"
 #include "rtrace/agent/recorder.h"
 #include "rtrace/arch/jump.h"
 #include "rtrace/tracee/thread.h"
@@ -29,7 +30,7 @@ bool is_int3(const ForeignBytes& bytes) {
 }
 
 bool is_jump(const ForeignBytes& bytes) {
-  if (bytes.hop || bytes.slot) return false;
+  if (bytes.hop || bytes.slot || bytes.foretells) return false;
   if (bytes.written.size() == arch::kShortJump)
     return arch::short_jump_target(bytes.written, bytes.address).has_value();
   return bytes.written.size() == arch::kNearJump &&
@@ -42,9 +43,12 @@ void order_jumps(std::vector<ForeignBytes>& all) {
     if (const auto hop = arch::short_jump_target(bytes.written, bytes.address);
         hop && bytes.written.size() == arch::kShortJump)
       hops.insert(*hop);
-  for (ForeignBytes& bytes : all)
+  for (ForeignBytes& bytes : all) {
     bytes.hop |= bytes.written.size() == arch::kNearJump && hops.contains(bytes.address);
-  std::stable_partition(all.begin(), all.end(), [](const ForeignBytes& bytes) { return !bytes.hop; });
+    bytes.foretells |= std::ranges::equal(bytes.written, kForetellingCall);
+  }
+  std::ranges::stable_sort(all, {},
+                           [](const ForeignBytes& bytes) { return bytes.foretells ? 2 : bytes.hop; });
 }
 
 bool reads(const tracee::ProcessMemory& memory, VirtAddr at, const std::vector<std::byte>& bytes) {
@@ -166,6 +170,26 @@ bool handler_returns_to(pid_t tid, const tracee::ProcessMemory& memory,
     if ((words[at + kSelectors] & 0xffff) == kUserCode && ours(VirtAddr{words[at + kRip]}) &&
         !ours(VirtAddr{words[at]}))
       return true;
+  return false;
+}
+
+bool retire_call(const tracee::ProcessMemory& memory, const std::vector<tracee::MapsEntry>& maps,
+                 const std::vector<pid_t>& stopped, const Remains& remains) {
+  std::vector<StoppedThread> threads;
+  for (pid_t tid : stopped)
+    if (auto thread = look_at(tid, memory, maps, Below::nothing)) threads.push_back(std::move(*thread));
+  std::vector<Range> code;
+  for (const auto& page : remains.pages)
+    if (page.kind == agent::kCopiesMapping) code.push_back(page.range);
+  return std::ranges::all_of(remains.bytes, [&](const ForeignBytes& bytes) {
+    return !bytes.foretells || retire_foretelling(memory, code, bytes.address, threads);
+  });
+}
+
+bool lends_memory(pid_t pid) {
+  for (pid_t tid : tracee::read_tasks(pid))
+    for (pid_t child : tracee::read_children(tid))
+      if (tracee::share_memory(tid, child)) return true;
   return false;
 }
 

@@ -12,8 +12,8 @@ namespace rtrace::mech {
 bool is_int3(const ForeignBytes& bytes);
 // Over a function's first instructions, to its wrapper or to a hop. Nobody can stand inside.
 bool is_jump(const ForeignBytes& bytes);
-// Which of all are hops, also where only what leads to them tells; these last, for until the short jumps have
-// gone threads come to them.
+// Which of all are hops, also where only what leads to them tells, and which is the foretelling call; these
+// last, for until the jumps have gone threads come to them.
 void order_jumps(std::vector<ForeignBytes>& all);
 // Appends what was `found` by comparing code with files, but for what lies in a jump that stands: any byte of
 // its distance may look like an int3.
@@ -42,6 +42,14 @@ bool leads_to_hop(const StoppedThread& thread, const Remains& remains);
 bool handler_returns_to(pid_t tid, const tracee::ProcessMemory& memory,
                         const std::vector<tracee::MapsEntry>& maps,
                         const std::function<bool(VirtAddr)>& ours);
+
+// That no wrapper comes to the call that foretells returns any more; `stopped` are all tasks of the memory.
+// False where one may.
+bool retire_call(const tracee::ProcessMemory& memory, const std::vector<tracee::MapsEntry>& maps,
+                 const std::vector<pid_t>& stopped, const Remains& remains);
+
+// To a child of vfork(2) or posix_spawn(3).
+bool lends_memory(pid_t pid);
 
 // The pages stay mapped for whatever may come back to them, and are nothing that has to be repaired.
 void forget_pages(const tracee::ProcessMemory& memory, const Remains& remains);

@@ -15,6 +15,7 @@
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/unique_fd.h"
+#include "rtrace/mech/wrapper_stub.h"
 #include "rtrace/tracee/remote_call.h"
 
 namespace rtrace::mech {
@@ -139,7 +140,16 @@ void take_note(const std::vector<tracee::MapsEntry>& maps, const agent::EntryNot
   remains.bytes.back().hop = true;
 }
 
-// Jumps and slots that lead to a wrapper.
+void take_foretelling(const std::vector<tracee::MapsEntry>& maps, const agent::ForetellingNote& note,
+                      Remains& remains) {
+  const VirtAddr at{note.address};
+  if (!at || !is_own_code(maps, at)) return;
+  const auto padding = std::as_bytes(std::span(note.padding)).first(kForetellingCall.size());
+  remains.bytes.push_back(foreign(at, padding, kForetellingCall));
+  remains.bytes.back().foretells = true;
+}
+
+// Jumps and slots that lead to a wrapper, and the call that wrappers go through.
 void read_notes(const Memory& memory, const std::vector<tracee::MapsEntry>& maps, VirtAddr control,
                 Remains& remains) {
   const auto head = memory.read_value<agent::ControlHead>(control);
@@ -152,6 +162,7 @@ void read_notes(const Memory& memory, const std::vector<tracee::MapsEntry>& maps
   notes.resize(got / sizeof(agent::EntryNote));
   for (const agent::EntryNote& note : notes)
     if (note.address != 0) take_note(maps, note, remains);
+  take_foretelling(maps, head->foretelling, remains);
 }
 
 // `slots`: how many may still be read.

@@ -73,10 +73,11 @@ class Repair {
   static void note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t tid, uint64_t own_mask);
   enum class Stand : uint8_t { running, stopped, outside, for_good };
   size_t put_back(Stand threads);
+  Stand needed_for(const ForeignBytes& bytes) const;
+  bool is_come_to(const ForeignBytes& bytes) const;
   Stand stand_of(const HaltedProcess& halted, bool out) const;
   bool stands(const ForeignBytes& bytes) const;
   void lower_semaphores();
-  bool lends_memory() const;
   void take_out(HaltedProcess& halted);
   bool stack_leads_to_us(pid_t tid) const;
   void unmap(pid_t fit);
@@ -86,6 +87,7 @@ class Repair {
   std::vector<tracee::MapsEntry> maps_;
   Remains remains_;
   std::unordered_set<VirtAddr> sites_;
+  bool call_is_retired_ = false;  // the one that foretells
   Repaired repaired_;
 };
 
@@ -196,14 +198,20 @@ void Repair::give_masks_back() const {
 size_t Repair::put_back(Stand threads) {
   size_t places = 0;
   for (const auto& bytes : remains_.bytes) {
-    const Stand needed = bytes.hop                      ? Stand::for_good
-                         : is_jump(bytes) || bytes.slot ? Stand::stopped
-                         : is_int3(bytes)               ? Stand::running
-                                                        : Stand::outside;
-    if (threads < needed || (bytes.hop && is_led_to(bytes.address, memory_, remains_))) continue;
+    if (threads < needed_for(bytes) || is_come_to(bytes)) continue;
     places += stands(bytes) && memory_.write(bytes.address, bytes.original) == 0;
   }
   return places;
+}
+
+Repair::Stand Repair::needed_for(const ForeignBytes& bytes) const {
+  if (bytes.hop) return Stand::for_good;
+  if (is_jump(bytes) || bytes.slot || bytes.foretells) return Stand::stopped;
+  return is_int3(bytes) ? Stand::running : Stand::outside;
+}
+
+bool Repair::is_come_to(const ForeignBytes& bytes) const {
+  return (bytes.foretells && !call_is_retired_) || (bytes.hop && is_led_to(bytes.address, memory_, remains_));
 }
 
 bool Repair::stands(const ForeignBytes& bytes) const {
@@ -234,14 +242,6 @@ void Repair::unmap(pid_t fit) {
     repaired_.pages += gone;
     if (!gone) repaired_.left = "the thread could not make the system call";
   }
-}
-
-// To a child of vfork(2) or posix_spawn(3).
-bool Repair::lends_memory() const {
-  for (pid_t tid : tracee::read_tasks(pid_))
-    for (pid_t child : tracee::read_children(tid))
-      if (tracee::share_memory(tid, child)) return true;
-  return false;
 }
 
 // In a system call of the program's, for as long as that takes.
@@ -331,7 +331,7 @@ Repaired Repair::run() {
   // Int3s at once: a thread that has met one finds its way by the handler, or is taken back by us.
   repaired_.places = put_back(Stand::running);
   lower_semaphores();
-  if (lends_memory()) {
+  if (lends_memory(pid_)) {
     repaired_.left = "a child of it runs in its memory";
     repaired_.passing = true;  // as a rule: until it has begun another program
     return repaired_;
@@ -339,6 +339,7 @@ Repaired Repair::run() {
   {
     HaltedProcess halted(memory_, sites_, remains_);
     const bool out = walk_all_out(halted);
+    if (halted.all_stopped()) call_is_retired_ = retire_call(memory_, maps_, halted.stopped(), remains_);
     repaired_.places += put_back(stand_of(halted, out));
     if (out) {
       take_out(halted);

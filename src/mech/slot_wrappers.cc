@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "interrupted.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/mech/trampolines.h"
@@ -32,16 +33,6 @@ std::optional<Slot> read_slot(const tracee::ProcessMemory& memory, VirtAddr at) 
 
 bool holds(const Slot& now, const uint8_t (&noted)[sizeof(Slot)]) {
   return std::memcmp(now.data(), noted, now.size()) == 0;
-}
-
-// By a signal whose handler runs: its frame says where the thread goes on. Kernel arch/x86/include/asm/
-// sigframe.h: flags and cs behind rip.
-bool interrupted_in(Range range, std::span<const uint64_t> stack) {
-  constexpr size_t kSelectors = 2;
-  constexpr uint64_t kUserCode = 0x33;  // arch/x86/include/asm/segment.h, __USER_CS
-  for (size_t at = 0; at + kSelectors < stack.size(); ++at)
-    if (range.contains(VirtAddr{stack[at]}) && (stack[at + kSelectors] & 0xffff) == kUserCode) return true;
-  return false;
 }
 
 class OwnSlots : public Memory {

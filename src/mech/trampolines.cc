@@ -26,12 +26,16 @@ struct LentCode {
   std::vector<std::byte> bytes;
 };
 
-// `call *%reg`, or `add $imm, %rsp; ret`.
+// `call *%reg`, or `add $imm, %rsp; ret`, or our call in front of a `ret`.
 LentCode lent_code(const BorrowedFrame& frame) {
   constexpr uint8_t kAdd8 = 0x83, kAdd32 = 0x81, kRet = 0xc3, kExtended = 0x41, kCall = 0xff, kThrough = 0xd0;
   std::vector<uint8_t> code;
   VirtAddr at = frame.ret;
-  if (frame.calls != 0) {
+  if (frame.first != 0) {
+    at = frame.call();
+    for (const std::byte byte : kForetellingCall) code.push_back(std::to_integer<uint8_t>(byte));
+    code.push_back(kRet);
+  } else if (frame.calls != 0) {
     if (frame.calls >= 8) code.push_back(kExtended);
     code.insert(code.end(), {kCall, static_cast<uint8_t>(kThrough | (frame.calls & 7))});
   } else {
@@ -93,7 +97,8 @@ std::string Trampolines::inherit(const Foothold::Means& means, const Trampolines
   shapes_ = parent.shapes_;
   lent_ = parent.lent_;
   entries_ = parent.entries_;
-  bool published = true;
+  foretelling_ = parent.foretelling_;
+  bool published = publish_foretelling();
   for (auto& [at, entry] : entries_) published &= publish(entry);
   if (!published) return "there is no room for what repairs it";
   if (std::string failure = link_.inherit(means, space_.foothold(), parent.link_); !failure.empty())
@@ -301,11 +306,13 @@ void Trampolines::restore_padding(const tracee::ProcessMemory& memory,
     if (std::ranges::none_of(threads, comes_back))
       put_back(memory, *hop, bytes_of(entry.note.hop), bytes_of(entry.note.padding));
   }
+  restore_foretelling(memory, threads);
 }
 
 bool Trampolines::uses_padding() const {
-  return std::ranges::any_of(entries_,
-                             [](const auto& entry) { return hop_of(entry.second.note).has_value(); });
+  return foretelling_.at || std::ranges::any_of(entries_, [](const auto& entry) {
+           return hop_of(entry.second.note).has_value();
+         });
 }
 
 void Trampolines::fall_silent() const {
@@ -352,6 +359,8 @@ void Trampolines::forget(Range range) {
 void Trampolines::forget_all() {
   for (const auto& [at, entry] : entries_) withdraw(entry);
   entries_.clear();
+  ledger_.withdraw(foretelling_.patch);
+  foretelling_ = {};
 }
 
 }  // namespace rtrace::mech

@@ -129,8 +129,24 @@ void add_resume(Builder& builder, int32_t above) {
 }
 
 void add_launch(Builder& builder, const BorrowedFrame& borrowed) {
-  builder.add(rtrace_stub_launch, rtrace_stub_jump);
+  builder.add(rtrace_stub_launch, rtrace_stub_foretell);
   builder.fill(rtrace_stub_launch_gadget, borrowed.ret.value);
+}
+
+// By our call, or without one.
+void add_foretold(Builder& builder, const BorrowedFrame& borrowed, VirtAddr original) {
+  builder.add(rtrace_stub_foretell, rtrace_stub_foretell_jump);
+  builder.fill(rtrace_stub_foretell_function, original.value);
+  builder.fill(rtrace_stub_foretell_second, borrowed.second.value);
+  builder.fill(rtrace_stub_foretell_first, borrowed.first);
+  builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(borrowed.adds + kStackWord));
+  builder.add(rtrace_stub_foretell_jump, rtrace_stub_jump);
+  builder.fill(rtrace_stub_foretell_call, borrowed.call().value);
+  builder.add(rtrace_stub_seem_called, rtrace_stub_seem_called_whole);
+  builder.fill(rtrace_stub_seem_called_low, static_cast<uint32_t>(borrowed.ret.value));
+  builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(borrowed.adds + 2 * kStackWord));
+  builder.add(rtrace_stub_seem_called_whole, rtrace_stub_resume_called);
+  builder.fill(rtrace_stub_seem_called_high, static_cast<uint32_t>(borrowed.ret.value >> 32));
 }
 
 // From the frame that the entry has made to the function, and back.
@@ -148,8 +164,12 @@ bool add_borrowed(Builder& builder, const agent::FunctionPlan& plan, uint32_t fu
   add_return(builder, plan, function, at);
   builder.aim_here(launch);
   builder.frame(StubFrame::Base::rbp, 16);
-  add_launch(builder, *at.borrowed);
-  builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds + frame));
+  if (at.borrowed->first != 0) {
+    add_foretold(builder, *at.borrowed, at.original);
+  } else {
+    add_launch(builder, *at.borrowed);
+    builder.frame(StubFrame::Base::rsp, static_cast<uint16_t>(adds + frame));
+  }
   builder.add(rtrace_stub_jump, rtrace_stub_end);
   return builder.aim(at.stub, at.original);
 }
@@ -170,12 +190,14 @@ bool add_called(Builder& builder, const agent::FunctionPlan& plan, uint32_t func
                 const WrapperAddresses& at) {
   constexpr uint8_t kLea = 0x8d, kStore = 0x89, kLoad = 0x8b, kFromRip = 0x05, kFromRbp = 0x85;
   const uint8_t reg = at.borrowed->calls;
-  builder.add(rtrace_stub_lend, rtrace_stub_resume_called);
+  builder.add(rtrace_stub_lend, rtrace_stub_seem_called);
   builder.fill(rtrace_stub_lend_lea, with_register(kLea, kFromRip, reg));
   builder.fill(rtrace_stub_lend_store, with_register(kStore, kFromRbp, reg));
-  builder.fill(rtrace_stub_lend_low, static_cast<uint32_t>(at.borrowed->ret.value));
-  builder.fill(rtrace_stub_lend_high, static_cast<uint32_t>(at.borrowed->ret.value >> 32));
   const size_t resume = builder.place_of(rtrace_stub_lend_distance);
+  builder.add(rtrace_stub_seem_called, rtrace_stub_seem_called_whole);
+  builder.fill(rtrace_stub_seem_called_low, static_cast<uint32_t>(at.borrowed->ret.value));
+  builder.add(rtrace_stub_seem_called_whole, rtrace_stub_resume_called);
+  builder.fill(rtrace_stub_seem_called_high, static_cast<uint32_t>(at.borrowed->ret.value >> 32));
   builder.add(rtrace_stub_jump, rtrace_stub_end);
   if (!builder.aim(at.stub, at.original)) return false;
   builder.aim_here(resume);
@@ -187,16 +209,27 @@ bool add_called(Builder& builder, const agent::FunctionPlan& plan, uint32_t func
   return true;
 }
 
+constexpr uint64_t kRax = RTRACE_FRAME_SIZE - RTRACE_FRAME_RAX;
+
+uint64_t bytes_kept(const agent::FunctionPlan& plan) {
+  return has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame)
+                                                           : sizeof(agent::Kept);
+}
+
 }  // namespace
 
 // R is 8 behind a multiple of 16, and so must S be. Below R lies the word for rbp, then what is kept. The
 // wrapper writes both addresses before it has read rax for the last time.
 bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan) {
   if (adds % 16 != 8 || adds > kMostBorrowed || plan.passed.any()) return false;
-  constexpr uint64_t kRax = RTRACE_FRAME_SIZE - RTRACE_FRAME_RAX;
-  const uint64_t kept =
-      has(plan, agent::FunctionPlan::kCapturesAtReturn) ? sizeof(agent::WrapperFrame) : sizeof(agent::Kept);
-  return adds >= 2 * kStackWord + kept && adds != kRax && adds != kRax + kStackWord;
+  return adds >= 2 * kStackWord + bytes_kept(plan) && adds != kRax && adds != kRax + kStackWord;
+}
+
+// Another address is written where the second frame ends.
+bool fits_foretold(uint64_t first, uint64_t second_adds, const agent::FunctionPlan& plan) {
+  if (has(plan, agent::FunctionPlan::kVectors)) return false;  // its stub is long enough
+  return first >= kStackWord && second_adds >= kStackWord + bytes_kept(plan) && second_adds != kRax &&
+         fits_borrowed(first + kStackWord + second_adds, plan);
 }
 
 std::optional<WrapperStub> wrapper_stub(const agent::FunctionPlan& plan, uint32_t function,

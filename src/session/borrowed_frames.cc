@@ -1,6 +1,7 @@
 #include "rtrace/session/borrowed_frames.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "rtrace/arch/insn.h"
 #include "rtrace/arch/stack_operand.h"
@@ -197,12 +198,59 @@ bool is_no_return_site(const elf::ElfFile& file, ElfAddr address) {
   return before != arch::Insn::Kind::call && before != arch::Insn::Kind::call_indirect;
 }
 
+// Where what follows on it may fill room; nullopt where nothing may. Behind a call that does not return, in
+// front of code with another frame, its return address stays free: a breakpoint may come to stand there.
+std::optional<ElfAddr> room_behind(const arch::Insn& insn, ElfAddr end) {
+  using enum arch::Insn::Kind;
+  switch (insn.kind) {
+    case jump:
+    case jump_indirect:
+    case ret:
+    case undefined:
+      return end;
+    case call:
+    case call_indirect:
+      return end + 1;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Whether nothing comes to the bytes in front of a `ret` of find_padded_returns(): they fill room, and no
+// jump of the function's leads there.
+bool is_dead_padding(const elf::ElfFile& file, ElfAddr ret, size_t room) {
+  const ElfRange* range = described_code(file, ret);
+  if (range == nullptr) return false;
+  auto code = file.bytes_at(range->begin, range->end - range->begin);
+  std::optional<ElfAddr> dead, padding;  // since where
+  std::vector<ElfAddr> targets;
+  for (ElfAddr at = range->begin; at < range->end;) {
+    const auto insn = arch::decode(code, VirtAddr{at.value});
+    if (!insn) return false;
+    if (at == ret && insn->kind == arch::Insn::Kind::ret) padding = dead;
+    if (insn->target) targets.push_back(ElfAddr{insn->target->value});
+    if (insn->kind != arch::Insn::Kind::nop) dead = room_behind(*insn, at + insn->length);
+    at = at + insn->length;
+    code = code.subspan(insn->length);
+  }
+  return padding && ret - *padding >= room &&
+         std::ranges::none_of(targets, [&](ElfAddr target) { return target >= *padding && target < ret; });
+}
+
 std::optional<mech::BorrowedFrame> lend_a_return(const elf::LoadedObject& object,
-                                                 const agent::FunctionPlan& plan) {
-  const auto fits = [&](uint32_t adds) { return mech::fits_borrowed(adds, plan); };
+                                                 const std::function<bool(uint32_t)>& fits) {
   const auto found = unwind::find_return_frame(object.file, fits);
   if (!found) return std::nullopt;
   return mech::BorrowedFrame{object.at(found->ret), found->adds};
+}
+
+std::vector<const elf::LoadedObject*> lenders_of(const plan::Objects& objects) {
+  std::vector<const elf::LoadedObject*> lenders;
+  for (const elf::LoadedObject& object : objects)
+    if (!may_be_unloaded(object)) lenders.push_back(&object);
+  std::ranges::stable_sort(lenders, {},
+                           [](const auto* object) { return !object->name().starts_with("libc."); });
+  return lenders;
 }
 
 std::optional<mech::BorrowedFrame> lend_a_call(const elf::LoadedObject& object) {
@@ -255,14 +303,36 @@ FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, ArgumentA
 
 std::optional<mech::BorrowedFrame> find_lender(const plan::Objects& objects,
                                                const agent::FunctionPlan& plan) {
-  std::vector<const elf::LoadedObject*> lenders;
-  for (const elf::LoadedObject& object : objects)
-    if (!may_be_unloaded(object)) lenders.push_back(&object);
-  std::ranges::stable_sort(lenders, {},
-                           [](const auto* object) { return !object->name().starts_with("libc."); });
-  for (const elf::LoadedObject* lender : lenders)
-    if (const auto found = plan.passed.any() ? lend_a_call(*lender) : lend_a_return(*lender, plan))
+  const auto fits = [&](uint32_t adds) { return mech::fits_borrowed(adds, plan); };
+  for (const elf::LoadedObject* lender : lenders_of(objects))
+    if (const auto found = plan.passed.any() ? lend_a_call(*lender) : lend_a_return(*lender, fits))
       return found;
+  return std::nullopt;
+}
+
+std::optional<mech::BorrowedFrame> foretold(const plan::Objects& objects, const mech::BorrowedFrame& first,
+                                            const agent::FunctionPlan& plan) {
+  const auto fits = [&](uint32_t adds) { return mech::fits_foretold(first.first, adds, plan); };
+  for (const elf::LoadedObject* lender : lenders_of(objects)) {
+    const auto second = lend_a_return(*lender, fits);
+    if (!second) continue;
+    mech::BorrowedFrame both = first;
+    both.second = second->ret;
+    both.adds = first.first + uint32_t{sizeof(uint64_t)} + second->adds;
+    return both;
+  }
+  return std::nullopt;
+}
+
+std::optional<mech::BorrowedFrame> find_foretelling(const plan::Objects& objects) {
+  constexpr size_t kRoom = mech::kForetellingCall.size();
+  for (const elf::LoadedObject* lender : lenders_of(objects))
+    for (const unwind::ReturnFrame& found : unwind::find_padded_returns(lender->file, kRoom)) {
+      if (!is_dead_padding(*lender->file, found.ret, kRoom)) continue;
+      mech::BorrowedFrame frame{lender->at(found.ret), 0, 0, found.adds};
+      std::ranges::copy(lender->file->bytes_at(found.ret - kRoom, kRoom), frame.padding.begin());
+      return frame;
+    }
   return std::nullopt;
 }
 

@@ -58,7 +58,22 @@ void Image::borrow(mech::Trampolines::Function& function, const Waiting& for_who
     function.plan.flags |= agent::FunctionPlan::kCallerWords;
     function.plan.entry_words = agent::kAllEntryWords;
   }
-  function.borrowed = lend_frame(function.plan);
+  function.borrowed = foretold_frame(function.plan);
+  if (!function.borrowed) function.borrowed = lend_frame(function.plan);
+}
+
+std::optional<mech::BorrowedFrame> Image::foretold_frame(const agent::FunctionPlan& plan) {
+  if (plan.passed.any()) return std::nullopt;
+  auto& found = wrapping_.foretelling;
+  if (!found) {
+    found = find_foretelling(objects_);
+    if (*found && !wrapping_.trampolines->foretell(**found)) found->reset();
+  }
+  if (!*found) return std::nullopt;
+  std::optional<mech::BorrowedFrame>& frame = wrapping_.foretold;
+  if (!frame || !mech::fits_foretold(frame->first, frame->adds - frame->first - sizeof(uint64_t), plan))
+    frame = foretold(objects_, **found, plan);
+  return frame;
 }
 
 std::optional<mech::BorrowedFrame> Image::lend_frame(const agent::FunctionPlan& plan) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::byte kRet{0xc3};
 constexpr uint64_t kEntry = 64;  // bytes of a function that a jump may be written over, and more
+constexpr int64_t kMostPadded = 256;
 
 // What the code in front of a `ret` adds to the stack pointer.
 std::optional<uint32_t> added_before(std::span<const std::byte> code) {
@@ -74,6 +75,25 @@ bool lies_deep_in(const std::vector<ElfRange>& functions, ElfAddr ret) {
          ret - std::prev(after)->begin >= kEntry;
 }
 
+// The last byte of any that assemblers fill room with.
+bool ends_a_nop(std::byte last) {
+  constexpr std::byte kNop{0x90}, kDisplacement{0};
+  return last == kNop || last == kDisplacement;
+}
+
+// What holds from the first byte in front of the `ret` to the last. At the `ret` nothing is left of it, so
+// that no code goes on from there to here.
+std::optional<uint32_t> padded_frame(FrameTable& table, ElfAddr ret, size_t room) {
+  const Row* row = table.find(ret - 1);
+  if (row == nullptr || row->cfa.offset < 2 * kWord || row->cfa.offset > kMostPadded) return std::nullopt;
+  const auto adds = static_cast<uint32_t>(row->cfa.offset - kWord);
+  if (adds % kWord != 0 || !is_return_frame(*row, adds)) return std::nullopt;
+  const Row* first = table.find(ret - room);
+  if (first == nullptr || !is_return_frame(*first, adds)) return std::nullopt;
+  const Row* last = table.find(ret);
+  return last != nullptr && is_return_frame(*last, 0) ? std::optional(adds) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<ReturnFrame> find_return_frame(const std::shared_ptr<const elf::ElfFile>& file,
@@ -96,6 +116,23 @@ std::optional<ReturnFrame> find_return_frame(const std::shared_ptr<const elf::El
     if (row != nullptr && is_return_frame(*row, candidate.adds)) return candidate;
   }
   return std::nullopt;
+}
+
+std::vector<ReturnFrame> find_padded_returns(const std::shared_ptr<const elf::ElfFile>& file, size_t room) {
+  std::vector<ReturnFrame> found;
+  FrameTable table(file);
+  for (const elf::Segment& segment : file->segments()) {
+    if (!segment.executable) continue;
+    const auto code = file->bytes_at(segment.memory.begin, segment.memory.size());
+    for (auto at = code.begin(); (at = std::find(at, code.end(), kRet)) != code.end(); ++at) {
+      const auto place = static_cast<size_t>(at - code.begin());
+      const ElfAddr ret = segment.memory.begin + place;
+      if (place < room || !ends_a_nop(*(at - 1)) || !lies_deep_in(file->frame_ranges(), ret)) continue;
+      if (const auto frame = padded_frame(table, ret, room)) found.push_back({ret, *frame});
+    }
+  }
+  std::ranges::stable_sort(found, {}, &ReturnFrame::adds);
+  return found;
 }
 
 std::vector<CallingFrame> find_calling_frames(const std::shared_ptr<const elf::ElfFile>& file) {

@@ -256,6 +256,24 @@ class InTheCopy(unittest.TestCase):
         self.assertRegex(status, r"SigBlk:\t0+\n")
         self.assertEqual(self.target.end(), 0)
 
+    def foretelling(self):
+        """The bytes that rtrace has put where the C library, or the dynamic linker, has padding."""
+        def call():
+            altered = [path for path, _ in harness.altered_code(self.target.pid)]
+            return [path for path in altered if re.search(r"/(libc|ld-linux-x86-64)\.so\.", path)]
+        return harness.wait_until(call, "the call that foretells returns stands")
+
+    def test_the_call_that_foretells_returns_goes_while_one_is_open(self):
+        for leave in (lambda attached: attached.stop(), lambda attached: (kill_both(attached), repair(self.target.pid))):
+            attached = harness.Attached(self.options, [self.target.pid])
+            struct.pack_into("=Q", self.target.board, 8, 1)
+            self.foretelling()
+            harness.wait_until(lambda: harness.read_text("/proc/%d/syscall" % self.target.pid).startswith("0 "),
+                               "it waits")
+            leave(attached)
+            self.assertEqual(harness.altered_code(self.target.pid), [])
+        self.goes_on()
+
     def test_a_detach_leaves_it_alone(self):
         result = self.attach_and_wait().stop()
         self.assertIn("1 trampoline, 0 breakpoints", result.stderr, result)

@@ -311,10 +311,16 @@ inline constexpr uint64_t kControlOffset = 4096, kPlansOffset = 8192;
 
 // What whoever comes after our death must know, fork children's memory included: which code is not the
 // program's own, and whose memory it leads to.
+// Padding that a call of ours stands in, through which wrappers go on. Address 0: none.
+struct ForetellingNote {
+  uint64_t address;
+  uint8_t padding[8];  // what stood there, as many bytes as the call has
+};
 struct ControlHead {
   MappingHeader mapping;
   uint64_t notes, notes_count;  // address of EntryNotes
   uint64_t shared, shared_size;
+  ForetellingNote foretelling;
 };
 // A GOT slot that leads to a wrapper, or a function's entry that holds our jump, to the wrapper or, where
 // there is room for a short one only, to another in the padding that it leads to. Address 0: none.

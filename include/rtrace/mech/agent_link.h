@@ -51,6 +51,8 @@ class AgentLink {
   bool set_shapes(const tracee::ProcessMemory& memory, uint64_t first,
                   std::span<const agent::ShapeEntry> entries) const;
   bool note_entry(const tracee::ProcessMemory& memory, uint32_t function, const agent::EntryNote& note) const;
+  // That the foretelling call (wrapper_stub.h) stands there, over that padding.
+  bool note_foretelling(const tracee::ProcessMemory& memory, VirtAddr at, std::span<const std::byte> padding);
   bool set_mode(const tracee::ProcessMemory& memory, agent::Mode mode) const;
   // In the mode that was asked for: what inherit() leaves to its caller.
   bool record(const tracee::ProcessMemory& memory) const;
@@ -64,7 +66,8 @@ class AgentLink {
 
   OwnerList& owners_;
   Setting setting_;
-  Range control_, shared_;     // in the tracee
+  Range control_, shared_;  // in the tracee
+  agent::ForetellingNote foretelling_{};
   std::byte* view_ = nullptr;  // a page of our own with the list's node at its end, then the shared mapping
   size_t view_size_ = 0;
   bool owned_ = false;

@@ -22,6 +22,8 @@ struct ForeignBytes {
   bool hop = false;
   // A GOT slot, which leads to a wrapper.
   bool slot = false;
+  // The call that foretells returns (wrapper_stub.h): wrappers that run may be about to come there.
+  bool foretells = false;
 };
 
 struct Remains {

@@ -3,6 +3,7 @@
 // stopped.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -59,6 +60,10 @@ class Trampolines {
   // Of a thread that stands, for inherit() in its child.
   std::optional<ThreadState> state_of(uint64_t thread_pointer) const;
 
+  // Puts the call there that foretells returns, for the functions behind such frames: in one place for all.
+  // False where another has been chosen, or the memory is not as the file has it.
+  bool foretell(const BorrowedFrame& frame);
+
   // A function that a breakpoint stands on, owned by one probe and nothing else.
   struct Function {
     VirtAddr entry;
@@ -96,8 +101,8 @@ class Trampolines {
   // The functions' own first bytes and the slots' own values again, in this memory or in that of a fork
   // child. Wrappers that are running go on.
   void restore(const tracee::ProcessMemory& memory) const;
-  // Afterwards, the padding that short jumps led through, but for what one of `threads`, all that the memory
-  // has, can come back to.
+  // Afterwards, the padding that short jumps led through, and that the foretelling call stands in, but for
+  // what one of `threads`, all that the memory has, can come back to.
   void restore_padding(const tracee::ProcessMemory& memory, std::span<const StoppedThread> threads) const;
   bool uses_padding() const;
   // From now on wrappers that are entered record nothing.
@@ -134,6 +139,14 @@ class Trampolines {
     VirtAddr copy, stub;
     arch::Prologue prologue;
   };
+  struct Foretelling {
+    VirtAddr at;  // 0: no call stands anywhere
+    std::array<std::byte, kForetellingCall.size()> padding{};
+    PatchLedger::Index patch = PatchLedger::kNone;
+  };
+  void note_lent(const BorrowedFrame& frame);
+  bool publish_foretelling();
+  void restore_foretelling(const tracee::ProcessMemory& memory, std::span<const StoppedThread> threads) const;
   bool publish(Entry& entry);
   void withdraw(const Entry& entry);
   std::string why_refused(const Function& function, const arch::Prologue& prologue) const;
@@ -149,7 +162,6 @@ class Trampolines {
   bool at_system_call(VirtAddr pc) const;
   std::variant<Moves, Busy> make_way(const Function& function, const Made& made,
                                      std::span<const StoppedThread> threads) const;
-  void note_lent(const BorrowedFrame& frame);
   bool write_plan(const Function& function, agent::FunctionPlan plan, uint32_t index);
   bool write_hop(VirtAddr at, std::span<const std::byte> jump) const;
   Answer write_jump(const Function& function, const Made& made, uint32_t index);
@@ -168,6 +180,7 @@ class Trampolines {
   uint32_t next_ = 0;
   std::map<VirtAddr, Entry> entries_;  // by where the jump stands
   std::vector<BorrowedFrame> lent_;    // code that functions with borrowed frames return through
+  Foretelling foretelling_;
 };
 
 }  // namespace rtrace::mech

@@ -19,6 +19,19 @@
 // code there says: n + 8 bytes from here lies the caller's frame, and all registers are the caller's. So they
 // are, rbp included. The `add` never runs. No shadow stack would let the function return there.
 //
+// **A return that is foretold.** The processor takes a `ret` to lead behind the call that was made last, and
+// loses time where it does not. No call lies in front of that `ret`; but there are some behind padding that
+// nothing runs, which unwinders find described like the code before it. There a call of ours comes to stand,
+// `call *-8(%rsp)`, through which the wrapper goes on to the function. Such frames are small, so that a
+// second one is borrowed behind it, of which no code runs:
+//
+//   R        the caller's return address
+//            m bytes: what the wrapper keeps
+//   S + 8 + n  the address of an `add $m, %rsp`'s `ret`: where the frame at S seems to have been called from
+//            n - 8 bytes: nothing
+//   S + 8    where the wrapper goes on: what the `ret` takes
+//   S        the address of the `ret` behind our call: the function's return address. S = R - n - m - 16
+//
 // A function with arguments in memory looks for them at S + 8. It returns to a `call *%rbx`, or through r12
 // to r15, of a function whose frame rbp leads to, and which has pushed the other five behind it. Where that
 // call goes is what the wrapper has in the register then:
@@ -33,6 +46,7 @@
 // lies, and all registers in it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -67,14 +81,26 @@ struct WrapperStub {
 inline constexpr size_t kMaxWrapperStub = 480;
 inline constexpr size_t kMaxCalledStub = 576;  // of one that is called by the code that it has borrowed
 
+// call *-8(%rsp)
+inline constexpr std::array kForetellingCall = {std::byte{0xff}, std::byte{0x54}, std::byte{0x24},
+                                                std::byte{0xf8}};
+
 struct BorrowedFrame {
   VirtAddr ret;       // what follows on an `add $adds, %rsp`, or a call
   uint32_t adds = 0;  // fits_borrowed()
   uint8_t calls = 0;  // the number of the register that is called through, as in instructions. 0: it returns
+  // Not 0: `ret` follows on padding, with the call of ours, and a frame of `first` + 8 bytes. `second` is
+  // what follows on an `add` of the rest: `adds` is what lies between S + 8 and R, all in all.
+  uint32_t first = 0;
+  VirtAddr second = {};
+  std::array<std::byte, kForetellingCall.size()> padding = {};  // what the file has at call()
+  VirtAddr call() const { return ret - kForetellingCall.size(); }
   bool operator==(const BorrowedFrame&) const = default;
 };
 // Whether such a frame has the right alignment, and room for what such a wrapper keeps.
 bool fits_borrowed(uint64_t adds, const agent::FunctionPlan& plan);
+// The same where the return is foretold: of the two frames.
+bool fits_foretold(uint64_t first, uint64_t second_adds, const agent::FunctionPlan& plan);
 
 struct WrapperAddresses {
   VirtAddr stub;          // where it will run

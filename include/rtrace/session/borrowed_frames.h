@@ -45,4 +45,10 @@ bool is_variadic_by_form(std::string_view name, std::string_view object);
 // linker's or the program's own.
 std::optional<mech::BorrowedFrame> find_lender(const plan::Objects& objects, const agent::FunctionPlan& plan);
 
+// Where such code has room for the call that foretells a return: `ret`, `first` and `padding`. The rest is of
+// a plan; nullopt where no frame goes with it.
+std::optional<mech::BorrowedFrame> find_foretelling(const plan::Objects& objects);
+std::optional<mech::BorrowedFrame> foretold(const plan::Objects& objects, const mech::BorrowedFrame& first,
+                                            const agent::FunctionPlan& plan);
+
 }  // namespace rtrace::session

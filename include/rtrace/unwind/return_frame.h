@@ -1,6 +1,6 @@
 // Code of an object to which a function may return without having been called from there, and unwinders find
-// their way through all the same: `add $n, %rsp; ret`, or a call through a register that functions preserve,
-// in a function whose frame rbp leads to.
+// their way through all the same: `add $n, %rsp; ret`; a `ret` behind padding; or a call through a register
+// that functions preserve, in a function whose frame rbp leads to.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,11 @@ struct ReturnFrame {
 // Not near a function's beginning, where a jump may come to stand. nullopt where there is none.
 std::optional<ReturnFrame> find_return_frame(const std::shared_ptr<const elf::ElfFile>& file,
                                              const std::function<bool(uint32_t adds)>& fits);
+
+// Those that follow on `room` bytes of what looks like padding, where unwinders find such a frame of n + 8
+// bytes, n no less than 8; at the `ret` itself they find none, so that nothing that runs there goes on to it.
+// The smallest first.
+std::vector<ReturnFrame> find_padded_returns(const std::shared_ptr<const elf::ElfFile>& file, size_t room);
 
 struct CallingFrame {
   ElfAddr ret;      // of the call, which may be but bytes of another instruction

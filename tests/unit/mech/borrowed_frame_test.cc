@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csetjmp>
+#include <span>
 #include <stdexcept>
 #include <thread>
 
@@ -37,6 +38,20 @@ rb_lent_whole:
   nop
   add $0x128, %rsp
 rb_whole_ret:
+  .cfi_def_cfa_offset 8
+  ret
+  .cfi_endproc
+
+# What padding is used for.
+  .globl rb_foretold_ret
+  .type rb_lent_foretold, @function
+rb_lent_foretold:
+  .cfi_startproc
+  sub $8, %rsp
+  .cfi_def_cfa_offset 16
+  ud2
+  call *-8(%rsp)
+rb_foretold_ret:
   .cfi_def_cfa_offset 8
   ret
   .cfi_endproc
@@ -222,7 +237,7 @@ rb_found_rbp:
 )");
 
 extern "C" {
-extern const char rb_words_ret[], rb_whole_ret[], rb_calls_ret[], rb_calls_r13_ret[];
+extern const char rb_words_ret[], rb_whole_ret[], rb_calls_ret[], rb_calls_r13_ret[], rb_foretold_ret[];
 long rb_sums();
 long rb_kept(long* sum);
 long rb_through(long (*function)(void*), void* argument);
@@ -236,13 +251,23 @@ uint64_t rb_found_rbp();
 namespace rtrace::mech {
 namespace {
 
-enum class Lent : uint8_t { nothing, words, whole, calls, calls_and_whole };
+enum class Lent : uint8_t { nothing, words, whole, calls, calls_and_whole, foretold, foretold_and_whole };
+constexpr Lent kAll[] = {
+    Lent::nothing,           Lent::words, Lent::whole, Lent::calls, Lent::calls_and_whole, Lent::foretold,
+    Lent::foretold_and_whole};
+constexpr uint32_t kWords = 0x38, kWhole = 0x128;
+
+BorrowedFrame foretold(const char* second, uint32_t adds) {
+  const auto address = [](const char* at) { return VirtAddr{reinterpret_cast<uint64_t>(at)}; };
+  return {address(rb_foretold_ret), adds + 16, 0, 8, address(second)};
+}
 
 InProcessRecorder::Function behind(auto* function, Lent lent) {
   InProcessRecorder::Function wrapped{reinterpret_cast<const void*>(function)};
-  if (lent == Lent::words) wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_words_ret)}, 0x38};
+  if (lent == Lent::words)
+    wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_words_ret)}, kWords};
   if (lent == Lent::whole) {
-    wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_whole_ret)}, 0x128};
+    wrapped.borrowed = BorrowedFrame{{reinterpret_cast<uint64_t>(rb_whole_ret)}, kWhole};
     wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
   }
   if (lent == Lent::calls || lent == Lent::calls_and_whole) {
@@ -253,11 +278,17 @@ InProcessRecorder::Function behind(auto* function, Lent lent) {
     wrapped.plan.passed.bytes = 48;
     if (whole) wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
   }
+  if (lent == Lent::foretold) wrapped.borrowed = foretold(rb_words_ret, kWords);
+  if (lent == Lent::foretold_and_whole) {
+    wrapped.borrowed = foretold(rb_whole_ret, kWhole);
+    wrapped.plan.flags = agent::FunctionPlan::kCapturesAtReturn;
+  }
   return wrapped;
 }
 
 const char* name_of(Lent lent) {
-  const char* const names[] = {"nothing", "words", "whole", "calls", "calls_and_whole"};
+  const char* const names[] = {"nothing",           "words", "whole", "calls", "calls_and_whole", "foretold",
+                               "foretold_and_whole"};
   return names[static_cast<size_t>(lent)];
 }
 
@@ -390,6 +421,7 @@ __attribute__((noinline)) Trace trace_through() {
   return trace;
 }
 
+// Two, where the return is foretold.
 TEST_P(BorrowedFrames, AreOneMoreFrameOfABacktrace) {
   const Trace plain = trace_through();
   InProcessRecorder recorder(setting(), {behind(rb_through, lent())});
@@ -399,11 +431,12 @@ TEST_P(BorrowedFrames, AreOneMoreFrameOfABacktrace) {
   auto* end = wrapped.frames + wrapped.count;
   auto* lender = std::find_if(wrapped.frames, end, [](const void* frame) {
     return frame == rb_words_ret || frame == rb_whole_ret || frame == rb_calls_ret ||
-           frame == rb_calls_r13_ret;
+           frame == rb_calls_r13_ret || frame == rb_foretold_ret;
   });
   ASSERT_NE(lender, end);
-  std::copy(lender + 1, end, lender);
-  ASSERT_EQ(wrapped.count - 1, plain.count);
+  const int more = *lender == rb_foretold_ret ? 2 : 1;
+  std::copy(lender + more, end, lender);
+  ASSERT_EQ(wrapped.count - more, plain.count);
   // But for the two calls of trace_through() itself.
   int different = 0;
   for (int i = 0; i < plain.count; ++i) different += wrapped.frames[i] != plain.frames[i];
@@ -436,13 +469,17 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair(agent::Mode::record, Lent::whole), std::pair(agent::Mode::off, Lent::calls),
                     std::pair(agent::Mode::record, Lent::calls),
                     std::pair(agent::Mode::record, Lent::calls_and_whole),
-                    std::pair(agent::Mode::count, Lent::calls), std::pair(agent::Mode::count, Lent::words)),
+                    std::pair(agent::Mode::count, Lent::calls), std::pair(agent::Mode::count, Lent::words),
+                    std::pair(agent::Mode::off, Lent::foretold),
+                    std::pair(agent::Mode::record, Lent::foretold),
+                    std::pair(agent::Mode::count, Lent::foretold),
+                    std::pair(agent::Mode::record, Lent::foretold_and_whole)),
     name_of_case);
 
 // Callers that know a function rely on the registers that it does not touch.
 TEST(Wrapper, LeavesAllRegistersAsTheFunctionDoes) {
   for (const auto mode : {agent::Mode::off, agent::Mode::record, agent::Mode::count}) {
-    for (const Lent lent : {Lent::nothing, Lent::words, Lent::whole, Lent::calls, Lent::calls_and_whole}) {
+    for (const Lent lent : kAll) {
       InProcessRecorder recorder({mode, agent::OnFull::drop, uint64_t{1} << 16}, {behind(rb_sets_all, lent)});
       recorder.patch();
       uint64_t left[9] = {};
@@ -472,7 +509,7 @@ TEST(Wrapper, HandsArgumentsInMemoryOnThroughABorrowedFrame) {
 
 // With arguments in memory rbp leads to the frame instead, as in any function that makes one.
 TEST(Wrapper, BehindABorrowedFrameShowsTheCallersRbpAndAnAlignedStack) {
-  for (const Lent lent : {Lent::words, Lent::whole, Lent::calls, Lent::calls_and_whole}) {
+  for (const Lent lent : std::span(kAll).subspan(1)) {
     InProcessRecorder recorder({agent::Mode::count, agent::OnFull::drop, uint64_t{1} << 16},
                                {behind(rb_tells_rbp, lent), behind(rb_tells_rsp, lent)});
     recorder.patch();

@@ -9,6 +9,7 @@
 #include "rtrace/agent/recorder.h"
 #include "rtrace/arch/jump.h"
 #include "rtrace/arch/placement.h"
+#include "rtrace/mech/wrapper_stub.h"
 
 namespace rtrace::mech {
 namespace {
@@ -196,6 +197,24 @@ TEST(Remains, TellWhatBelongsInEachSlotThatLeadsToAWrapper) {
   EXPECT_THAT(pages.find().bytes, IsEmpty());
   lead_to(pages.at(5) + 64);
   note.address = 0x2000;
+  EXPECT_THAT(pages.find().bytes, IsEmpty());
+}
+
+TEST(Remains, TellWhereTheCallThatForetellsReturnsStands) {
+  Pages pages(6);
+  note_jump(pages, {}, {});
+  auto& note = pages.as<agent::ControlHead>(0)->foretelling;
+  EXPECT_THAT(pages.find().bytes, IsEmpty());
+  note.address = 0x2100;
+  note.padding[1] = 0x1f;
+  const Remains remains = pages.find();
+  ASSERT_THAT(remains.bytes, SizeIs(1));
+  EXPECT_TRUE(remains.bytes[0].foretells);
+  EXPECT_EQ(remains.bytes[0].address, VirtAddr{0x2100});
+  EXPECT_THAT(remains.bytes[0].written, testing::ElementsAreArray(kForetellingCall));
+  EXPECT_THAT(remains.bytes[0].original,
+              testing::ElementsAre(std::byte{0}, std::byte{0x1f}, std::byte{0}, std::byte{0}));
+  note.address = 0x8008;  // no code
   EXPECT_THAT(pages.find().bytes, IsEmpty());
 }
 

@@ -228,6 +228,51 @@ TEST(WrapperStub, SaysWhereItGoesOnBehindABorrowedFrame) {
   EXPECT_EQ(at(stub, launch - 1u), "ret");
 }
 
+// As the call would: its word on the stack is the function's address, until it is the return address.
+constexpr BorrowedFrame kForetold{{0x7f0000300040}, 0x38, 0, 8, {0x7f0000300050}};
+
+TEST(WrapperStub, WhoseReturnIsForetoldGoesByTheCallOrWithout) {
+  const WrapperStub stub = borrowing(plain_plan(), kForetold);
+  const std::string text = listing(stub);
+  EXPECT_EQ(text.substr(text.find("lea rsp, [rbp - 0x28]"), 50),
+            "lea rsp, [rbp - 0x28]\ncall 0x7f00000100c2\nmov qwor");
+  EXPECT_EQ(at(stub, stub.returns_to), "mov qword ptr [rsp + 0x28], rbp");
+  const std::string jump = "jmp qword ptr [rip]\n";
+  EXPECT_THAT(text, HasSubstr(R"(leave
+ret
+movabs rax, 0x7f0000020000
+mov qword ptr [rsp - 8], rax
+movabs rax, 0x7f0000300050
+mov qword ptr [rsp + 8], rax
+mov rax, qword ptr [rbp - 0x80]
+mov rbp, qword ptr [rbp]
+)" + jump));
+  const auto behind = static_cast<uint16_t>(stub.code.size() - 5 - 8 - 5);
+  VirtAddr call;
+  std::memcpy(&call.value, stub.code.data() + behind - sizeof call.value, sizeof call.value);
+  EXPECT_EQ(call, kForetold.ret - kForetellingCall.size());
+  EXPECT_EQ(at(stub, behind), "push 0x300040");
+  EXPECT_EQ(at(stub, behind + 5u), "mov dword ptr [rsp + 4], 0x7f00");
+  EXPECT_EQ(at(stub, behind + 13u), "jmp 0x7f0000020000");
+  using enum StubFrame::Base;
+  EXPECT_EQ(stub.frames.end()[-2], (StubFrame{static_cast<uint16_t>(behind - 14), rsp, 0x40}));
+  EXPECT_EQ(stub.frames.end()[-1], (StubFrame{static_cast<uint16_t>(behind + 5), rsp, 0x48}));
+}
+
+TEST(WrapperStub, IsForetoldWhereBothFramesHaveRoom) {
+  agent::FunctionPlan plan = plain_plan();
+  EXPECT_TRUE(fits_foretold(8, 0x28, plan));
+  EXPECT_FALSE(fits_foretold(0, 0x30, plan));
+  EXPECT_FALSE(fits_foretold(8, 0x20, plan)) << "not aligned";
+  EXPECT_FALSE(fits_foretold(24, 0x18, plan)) << "what is kept has no room";
+  EXPECT_FALSE(fits_foretold(16, 0x80, plan)) << "where rax is kept until last";
+  plan.flags = agent::FunctionPlan::kCapturesAtReturn;
+  EXPECT_FALSE(fits_foretold(8, 0x108, plan));
+  EXPECT_TRUE(fits_foretold(8, 0x118, plan));
+  plan.flags = agent::FunctionPlan::kVectors;
+  EXPECT_FALSE(fits_foretold(8, 0x28, plan));
+}
+
 constexpr BorrowedFrame kCalls{{0x7f0000300030}, 0, 13};
 
 TEST(WrapperStub, WithArgumentsInMemoryIsCalledBack) {
@@ -327,6 +372,9 @@ TEST(WrapperStub, HasABoundedLength) {
   EXPECT_LE(wrapper_stub(plan, 7, kAt)->code.size(), kMaxWrapperStub);
   plan.passed.bytes = 0;
   EXPECT_LE(borrowing(plan, kWhole).code.size(), kMaxWrapperStub);
+  plan.flags = agent::FunctionPlan::kCapturesAtReturn;
+  EXPECT_LE(borrowing(plan, {{0x7f0000300040}, 0x128, 0, 8, {0x7f0000300050}}).code.size(), kMaxWrapperStub);
+  plan.flags |= agent::FunctionPlan::kVectors;
   plan.passed.bytes = 48;
   EXPECT_LE(borrowing(plan, kCalls).code.size(), kMaxCalledStub);
 }

@@ -94,6 +94,29 @@ TEST(BorrowedFrames, KnowWhoseCodeCallsNothing) {
     EXPECT_TRUE(goes(name)) << name;
 }
 
+TEST(BorrowedFrames, HaveReturnsForetoldInPaddingOfTheCLibrary) {
+  elf::LoadedObject object;
+  object.path = "/lib/x86_64-linux-gnu/libc.so.6";
+  object.bias = LoadBias{0x7f0000000000};
+  object.file = c_library();
+  const auto found = find_foretelling({object});
+  ASSERT_TRUE(found);
+  const auto nops = object.file->bytes_at(object.in_file(found->call()), found->padding.size());
+  EXPECT_TRUE(std::ranges::equal(nops, found->padding));
+  EXPECT_TRUE(found->padding.back() == std::byte{0} || found->padding.back() == std::byte{0x90});
+  agent::FunctionPlan plan{};
+  for (const auto flags : {uint8_t{0}, uint8_t{agent::FunctionPlan::kCapturesAtReturn}}) {
+    plan.flags = flags;
+    const auto frame = foretold({object}, *found, plan);
+    ASSERT_TRUE(frame);
+    EXPECT_EQ(frame->ret, found->ret);
+    EXPECT_TRUE(object.maps_executable(frame->second));
+    EXPECT_TRUE(mech::fits_foretold(frame->first, frame->adds - frame->first - 8, plan));
+    // No more of the stack than without.
+    EXPECT_LE(frame->adds, find_lender({object}, plan)->adds);
+  }
+}
+
 TEST(BorrowedFrames, AreLentByTheCLibrary) {
   const auto file = c_library();
   elf::LoadedObject object;

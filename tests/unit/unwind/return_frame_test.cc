@@ -50,6 +50,24 @@ TEST_P(ReturnFrameIn, IsFoundForWordsAndForAWholeFrame) {
   }
 }
 
+TEST(PaddedReturns, AreFoundTheSmallestFirst) {
+  constexpr size_t kRoom = 4;
+  for (const char* name : {"libc.so.6", "ld-linux-x86-64.so.2"}) {
+    const auto file = library(name);
+    ASSERT_NE(file, nullptr);
+    const auto found = find_padded_returns(file, kRoom);
+    ASSERT_FALSE(found.empty()) << name;
+    EXPECT_TRUE(std::ranges::is_sorted(found, {}, &ReturnFrame::adds));
+    FrameTable table(file);
+    for (const ReturnFrame& frame : found) {
+      EXPECT_EQ(file->bytes_at(frame.ret, 1)[0], std::byte{0xc3});
+      for (uint64_t before = 1; before <= kRoom; ++before)
+        EXPECT_EQ(table.find(frame.ret - before)->cfa.offset, frame.adds + 8);
+      EXPECT_EQ(table.find(frame.ret)->cfa.offset, 8);
+    }
+  }
+}
+
 // rbp, r15 to r12 and rbx lie below the return address, in that order.
 TEST(CallingFrames, AreFoundInTheCLibrary) {
   const auto file = library("libc.so.6");

@@ -135,10 +135,20 @@ bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains)
   return false;
 }
 
-bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains) {
+namespace {
+
+// Where wrappers lie: behind the blob, too.
+std::vector<Range> code_of(const Remains& remains) {
   std::vector<Range> code;
   for (const auto& page : remains.pages)
     if (page.kind == agent::kBlobMapping || page.kind == agent::kCopiesMapping) code.push_back(page.range);
+  return code;
+}
+
+}  // namespace
+
+bool leads_to_wrapper(const StoppedThread& thread, const Remains& remains) {
+  const std::vector<Range> code = code_of(remains);
   const StandingThread standing{thread.tid, thread.pc, thread.stack};
   return !remains.recorders.empty() && patch_conflicts(code, {&standing, 1});
 }
@@ -178,9 +188,7 @@ bool retire_call(const tracee::ProcessMemory& memory, const std::vector<tracee::
   std::vector<StoppedThread> threads;
   for (pid_t tid : stopped)
     if (auto thread = look_at(tid, memory, maps, Below::nothing)) threads.push_back(std::move(*thread));
-  std::vector<Range> code;
-  for (const auto& page : remains.pages)
-    if (page.kind == agent::kCopiesMapping) code.push_back(page.range);
+  const std::vector<Range> code = code_of(remains);
   return std::ranges::all_of(remains.bytes, [&](const ForeignBytes& bytes) {
     return !bytes.foretells || retire_foretelling(memory, code, bytes.address, threads);
   });

@@ -254,9 +254,9 @@ class Image {
     uint64_t unplaced = 0;  // told so far
     // The last ones: for functions without arguments in memory, and with.
     std::array<std::optional<mech::BorrowedFrame>, 2> lent;
-    // Where returns are foretold, once it was looked for; and the last frame there.
-    std::optional<std::optional<mech::BorrowedFrame>> foretelling;
-    std::optional<mech::BorrowedFrame> foretold;
+    // Where returns are foretold, the last frame there, and in how many objects it was looked for.
+    std::optional<mech::BorrowedFrame> foretelling, foretold;
+    size_t sought_in = 0;
   };
 
   void find_main_program();
@@ -301,6 +301,7 @@ class Image {
   void examine_borrowers();
   void borrow(mech::Trampolines::Function& function, const Waiting& for_whom);
   std::optional<mech::BorrowedFrame> lend_frame(const agent::FunctionPlan& plan);
+  void find_foretelling_frame();
   std::optional<mech::BorrowedFrame> foretold_frame(const agent::FunctionPlan& plan);
   std::optional<VirtAddr> out_of_copy(pid_t tid, const std::unordered_set<VirtAddr>& awaited);
   struct Code {

@@ -25,8 +25,10 @@ std::optional<Image::Code> Image::code_of(const plan::ProbePoint& point) const {
   return std::nullopt;
 }
 
-// What the code of those says that have not been asked yet.
+// What the code of those says that have not been asked yet; and where their returns may be foretold. Before
+// any thread has to stand for it.
 void Image::examine_borrowers() {
+  find_foretelling_frame();
   std::unordered_map<const elf::ElfFile*, std::unique_ptr<unwind::FrameTable>> tables;
   std::vector<Waiting> rest;
   for (Waiting& function : wrapping_.waiting) {
@@ -53,6 +55,15 @@ void Image::examine_borrowers() {
   wrapping_.waiting = std::move(rest);
 }
 
+// Again where objects have come since.
+void Image::find_foretelling_frame() {
+  const bool borrows =
+      std::ranges::any_of(wrapping_.waiting, [](const auto& waits) { return waits.borrows; });
+  if (!borrows || wrapping_.foretelling || wrapping_.sought_in == objects_.size()) return;
+  wrapping_.sought_in = objects_.size();
+  wrapping_.foretelling = find_foretelling(objects_);
+}
+
 void Image::borrow(mech::Trampolines::Function& function, const Waiting& for_whom) {
   if (services_.recording == agent::Mode::record && for_whom.goes_elsewhere) {
     function.plan.flags |= agent::FunctionPlan::kCallerWords;
@@ -63,16 +74,11 @@ void Image::borrow(mech::Trampolines::Function& function, const Waiting& for_who
 }
 
 std::optional<mech::BorrowedFrame> Image::foretold_frame(const agent::FunctionPlan& plan) {
-  if (plan.passed.any()) return std::nullopt;
-  auto& found = wrapping_.foretelling;
-  if (!found) {
-    found = find_foretelling(objects_);
-    if (*found && !wrapping_.trampolines->foretell(**found)) found->reset();
-  }
-  if (!*found) return std::nullopt;
+  const auto& found = wrapping_.foretelling;
+  if (!found || plan.passed.any() || !wrapping_.trampolines->foretell(*found)) return std::nullopt;
   std::optional<mech::BorrowedFrame>& frame = wrapping_.foretold;
   if (!frame || !mech::fits_foretold(frame->first, frame->adds - frame->first - sizeof(uint64_t), plan))
-    frame = foretold(objects_, **found, plan);
+    frame = foretold(objects_, *found, plan);
   return frame;
 }
 

@@ -62,12 +62,12 @@ class Passing(unittest.TestCase):
     def test_children_that_are_made_inside_a_wrapped_call_return_from_it(self):
         self.expect("forking", 30, {"qsort@libc.so.6": 30})
 
-    def test_the_program_finds_its_own_frames_and_one_more(self):
+    def test_the_program_finds_its_own_frames_and_one_or_two_more(self):
         result, _ = self.expect("tracing", 1, {"qsort@libc.so.6": 1})
         untraced = subprocess.run([harness.target("passes"), "tracing", "1"], capture_output=True, text=True,
                                   check=True).stdout
         depth = [len(text.splitlines()) for text in (untraced, result.stdout)]
-        self.assertEqual(depth[0] + 1, depth[1], (untraced, result.stdout))
+        self.assertIn(depth[1] - depth[0], (1, 2), (untraced, result.stdout))
         own = [re.findall(r"passes\(([^)]*)\)", text) for text in (untraced, result.stdout)]
         self.assertEqual(own[0], own[1])
 

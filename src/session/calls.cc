@@ -171,7 +171,8 @@ bool CallTracer::counts(const Task& task, const Probe& probe, VirtAddr site, elf
       return false;
   }
   if (task.process->image->lies_in(caller, return_address)) return true;
-  return task.tail_jump && task.tail_jump->caller == caller && task.tail_jump->sp == regs_.sp();
+  return task.tail_jump && task.tail_jump->caller == caller && task.tail_jump->sp == regs_.sp() &&
+         services_.registry.at(task.tail_jump->probe).label.name == probe.label.name;
 }
 
 void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
@@ -179,7 +180,7 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
                                const NeedStopped& need_stopped) {
   Probe& probe = services_.registry.at(owner.probe);
   if (probe.tail_jump) {
-    task.tail_jump = Task::TailJump{owner.caller, regs_.sp()};
+    task.tail_jump = Task::TailJump{owner.caller, regs_.sp(), owner.probe};
     return;
   }
   if (!counts(task, probe, site.address, owner.caller, return_address) ||

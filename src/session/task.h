@@ -108,11 +108,13 @@ struct Task : LiveCalls {
   bool listening = false;                      // in a group-stop
   std::optional<tracee::InterruptedSyscall> rewound;
   Replays replays;
-  // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at a probed entry with the
-  // same stack pointer, that object is the caller.
+  // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at the entry of what that
+  // jump's probe names with the same stack pointer, that object is the caller. It may have gone to a wrapper
+  // instead, which was made meanwhile.
   struct TailJump {
     elf::ObjectId caller{};
     VirtAddr sp;
+    event::ProbeId probe{};
   };
   std::optional<TailJump> tail_jump;
 };

@@ -190,8 +190,9 @@ rtrace_quick_leave:
   ja 8f
   test %ecx, %ecx
   jz 8f
-  cmpq $0, KEPT(0)
-  je 9f
+  cmpq $RTRACE_UNRECORDED, KEPT(0)
+  jb 9f
+  je 8f
   cmpq $0, RTRACE_CONTROL_CLOCK(%rax)
   jne 8f
   test $(-1 << RTRACE_FUNCTION_BITS), %r11d

@@ -263,10 +263,16 @@ void close_call(const Control& control, WrapperFrame& frame, uint32_t function) 
   if (Slot* const slot = own_slot(control)) add_alone(slot->open, ~uint64_t{0});
 }
 
-}  // namespace
+// Its return leads through pages of ours, which stay for as long as a call is open; on whatever stack it is.
+// In a child whose Control is empty nothing tells, and they stay.
+bool count_unrecorded(const Control& control, uint64_t more) {
+  const uint64_t shared = once(control.shared);
+  if (shared == 0) return false;
+  add_among_threads(reinterpret_cast<SharedHeader*>(shared)->unrecorded, more);
+  return true;
+}
 
-uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, Passed passed) {
-  frame.kept.first = 0;
+uint64_t record_or_count(const Control& control, WrapperFrame& frame, uint32_t function, Passed passed) {
   const Mode mode = mode_now(control);
   if (mode == Mode::count) return count_one_entry(control, frame, function, passed);
   const uint64_t bytes = passed.any() ? passed_bytes(control, frame, passed) : 0;
@@ -278,8 +284,18 @@ uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, P
   return bytes;
 }
 
+}  // namespace
+
+uint64_t enter(const Control& control, WrapperFrame& frame, uint32_t function, Passed passed) {
+  frame.kept.first = 0;
+  const uint64_t bytes = record_or_count(control, frame, function, passed);
+  if (frame.kept.first == 0 && count_unrecorded(control, 1)) frame.kept.first = kUnrecorded;
+  return bytes;
+}
+
 void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
   if (frame.kept.first == 0) return;
+  if (frame.kept.first == kUnrecorded) return static_cast<void>(count_unrecorded(control, ~uint64_t{0}));
   const Mode mode = mode_now(control);
   if (mode == Mode::off) return close_call(control, frame, function);
   if (mode == Mode::count) return count_one_return(control, frame, function);

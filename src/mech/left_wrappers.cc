@@ -102,7 +102,7 @@ bool borrows_frames(const tracee::ProcessMemory& memory, VirtAddr control) {
 // SharedRecords::open_calls()
 uint64_t recorded_open(const tracee::ProcessMemory& memory, const agent::Control& control,
                        const agent::SharedHeader& header) {
-  uint64_t open = 0;
+  uint64_t open = header.unrecorded;
   for (uint64_t index = 0; index < std::size(header.used) * 64; ++index) {
     if ((header.used[index / 64] >> index % 64 & 1) == 0) continue;
     const VirtAddr slot{control.slots + index * sizeof(agent::Slot)};

@@ -227,7 +227,7 @@ uint64_t SharedRecords::read_up_to(uint64_t slot) const {
 }
 
 uint64_t SharedRecords::open_calls() const {
-  uint64_t open = 0;
+  uint64_t open = load(header().unrecorded);
   for (uint64_t index : used()) open += load(slot(index).open);
   return open;
 }

@@ -59,6 +59,17 @@ class Passing(unittest.TestCase):
     def test_stacks_are_switched_and_moved_inside_wrapped_calls(self):
         self.expect("switching", 20, {"qsort@libc.so.6": 160})
 
+    def test_calls_on_switched_stacks_return_when_the_engine_was_killed_amid_them(self):
+        """Some began after its death: nothing records them, and no thread's stack shows them."""
+        for _ in range(ROUNDS):
+            with subprocess.Popen([harness.target("passes"), "switching", "4000"]) as program:
+                rtrace = harness.Attached(["--mechanism=trampoline", "-x", "qsort@libc.so.*"], [program.pid])
+                os.kill(engine_of(rtrace.process.pid), signal.SIGKILL)
+                rtrace.process.wait(harness.PATIENCE)
+                rtrace.process.stdout.close()
+                self.assertIsNone(program.poll(), "it has ended too soon for this test, or died")
+                self.assertEqual(program.wait(harness.PATIENCE), 0)
+
     def test_children_that_are_made_inside_a_wrapped_call_return_from_it(self):
         self.expect("forking", 30, {"qsort@libc.so.6": 30})
 

@@ -143,6 +143,7 @@ struct SharedHeader {
   uint32_t asked;              // for room, by threads whose ring was full
   uint64_t unplaced;           // calls of threads for which there was no slot
   uint64_t left_calls;         // counted calls that were left for good, as far as the tracer knows
+  uint64_t unrecorded;         // calls that were entered unrecorded, less those of them that returned
   uint32_t summaries_claimed;  // may exceed Control::summaries_count
   // A bit for each slot that has ever had a ring.
   uint64_t used[(uint64_t{1} << kMostSlotBits) / 64];
@@ -246,8 +247,10 @@ constexpr uint64_t call_of(uint64_t slot, uint64_t position) {
   return slot << 48 | position | 1;
 }
 
-// What goes from a call's entry to its return. `first` is 0 where the entry was not recorded. Records: the
-// call's name. Counts: when it began, Slot::own then, and the thread's own summary, if it has one.
+// What goes from a call's entry to its return. `first` is 0 where the entry was not recorded and cannot be
+// told, kUnrecorded where it was not but SharedHeader::unrecorded counts it all the same: its wrapper runs.
+// Records: the call's name. Counts: when it began, Slot::own then, and the thread's own summary, if any.
+inline constexpr uint64_t kUnrecorded = RTRACE_UNRECORDED;  // no call's name is even
 struct Kept {
   uint64_t first, second;
   uint64_t slot, summary;

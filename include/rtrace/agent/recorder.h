@@ -247,9 +247,9 @@ constexpr uint64_t call_of(uint64_t slot, uint64_t position) {
   return slot << 48 | position | 1;
 }
 
-// What goes from a call's entry to its return. `first` is 0 where the entry was not recorded and cannot be
-// told, kUnrecorded where it was not but SharedHeader::unrecorded counts it all the same: its wrapper runs.
-// Records: the call's name. Counts: when it began, Slot::own then, and the thread's own summary, if any.
+// What goes from a call's entry to its return. `first`: 0 where the entry was not recorded, kUnrecorded where
+// SharedHeader::unrecorded counts it all the same. Records: the call's name. Counts: when it began, Slot::own
+// then, and the thread's own summary, if any.
 inline constexpr uint64_t kUnrecorded = RTRACE_UNRECORDED;  // no call's name is even
 struct Kept {
   uint64_t first, second;

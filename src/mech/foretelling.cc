@@ -83,16 +83,6 @@ bool Trampolines::foretell(const BorrowedFrame& frame) {
   return true;
 }
 
-void Trampolines::restore_foretelling(const tracee::ProcessMemory& memory,
-                                      std::span<const StoppedThread> threads) const {
-  const VirtAddr call = foretelling_.at;
-  if (!call || !retire_foretelling(memory, space_.foothold().code_ranges(), call, threads)) return;
-  std::array<std::byte, kForetellingCall.size()> now{};
-  const moment::Scope writing(Moment::byte_write);
-  if (memory.read_forced(call, now) == now.size() && now == kForetellingCall)
-    (void)memory.write(call, foretelling_.padding);
-}
-
 bool Trampolines::publish_foretelling() {
   if (!foretelling_.at) return true;
   foretelling_.patch = ledger_.publish(space_.pid(), foretelling_.at, foretelling_.padding, kForetellingCall);

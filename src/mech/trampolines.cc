@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "foretelling.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
@@ -306,7 +307,9 @@ void Trampolines::restore_padding(const tracee::ProcessMemory& memory,
     if (std::ranges::none_of(threads, comes_back))
       put_back(memory, *hop, bytes_of(entry.note.hop), bytes_of(entry.note.padding));
   }
-  restore_foretelling(memory, threads);
+  const VirtAddr call = foretelling_.at;
+  if (call && retire_foretelling(memory, space_.foothold().code_ranges(), call, threads))
+    put_back(memory, call, kForetellingCall, foretelling_.padding);
 }
 
 bool Trampolines::uses_padding() const {

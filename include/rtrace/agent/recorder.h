@@ -14,9 +14,8 @@
 //
 // **No system call, as long as the owner lives.** A seccomp filter that the program sets for itself would
 // kill it for one. Who needs the tracer (a thread that has no slot yet, or no room in its ring, or reads a
-// page for the first time, or shares its thread pointer with another task) meets a breakpoint, Blob::ask. A
-// page that was there once may have gone since: it is read by loads, Blob::looks, and the tracer takes
-// its fault.
+// page for the first time, or shares its thread pointer with another task) meets a breakpoint, Blob::ask. One
+// that may have gone since is read by loads, Blob::looks, whose fault the tracer takes.
 //
 // **An append never sees a signal.** A record is written behind the ring's head and becomes visible by one
 // store, in instructions of assembly that nobody else sees anything of (Blob::appends). Every signal of a

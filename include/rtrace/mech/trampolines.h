@@ -146,7 +146,6 @@ class Trampolines {
   };
   void note_lent(const BorrowedFrame& frame);
   bool publish_foretelling();
-  void restore_foretelling(const tracee::ProcessMemory& memory, std::span<const StoppedThread> threads) const;
   bool publish(Entry& entry);
   void withdraw(const Entry& entry);
   std::string why_refused(const Function& function, const arch::Prologue& prologue) const;

@@ -4,17 +4,13 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
-#include <ctime>
-#include <map>
-#include <set>
-#include <thread>
 #include <utility>
 
 #include "borrowed_gadget.h"
 #include "halted.h"
 #include "left_wrappers.h"
+#include "repair_once.h"
 #include "rtrace/arch/insn.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/error.h"
@@ -54,12 +50,15 @@ class Repair {
   Repaired run();
   // All that was found to be foreign, put back or not.
   const std::vector<ForeignBytes>& bytes() const { return remains_.bytes; }
+  // Children with memory of their own that were made while it stood: our tracees, at their first stop.
+  const std::vector<pid_t>& children() const { return children_; }
+
+ private:
+  void run_threads();
   size_t standing() const {
     return static_cast<size_t>(
         std::ranges::count_if(remains_.bytes, [this](const ForeignBytes& bytes) { return stands(bytes); }));
   }
-
- private:
   bool in_borrowed(VirtAddr pc) const;
   bool in_blob(VirtAddr pc) const;
   bool foreign(VirtAddr pc) const;
@@ -88,6 +87,7 @@ class Repair {
   Remains remains_;
   std::unordered_set<VirtAddr> sites_;
   bool call_is_retired_ = false;  // the one that foretells
+  std::vector<pid_t> children_;
   Repaired repaired_;
 };
 
@@ -322,73 +322,45 @@ bool Repair::walk_all_out(HaltedProcess& halted) {
   return out;
 }
 
+void Repair::run_threads() {
+  HaltedProcess halted(memory_, sites_, remains_);
+  const bool out = walk_all_out(halted);
+  if (halted.all_stopped()) call_is_retired_ = retire_call(memory_, maps_, halted.stopped(), remains_);
+  repaired_.places += put_back(stand_of(halted, out));
+  if (out) {
+    take_out(halted);
+  } else {
+    repaired_.left = "a thread is still inside them, or could not be stopped";
+    repaired_.passing = halted.all_stopped() &&
+                        std::ranges::none_of(halted.stopped(), [&](pid_t tid) { return calls_from_us(tid); });
+  }
+  children_ = halted.children();
+}
+
 Repaired Repair::run() {
   if (remains_.empty()) return {};
   // A child that runs in its parent's memory is the parent's to put right: what would be unmapped is not its.
   const auto status = tracee::read_status(pid_);
   if (status && tracee::share_memory(pid_, status->parent)) return {};
-  std::vector<pid_t> children;
   // Int3s at once: a thread that has met one finds its way by the handler, or is taken back by us.
   repaired_.places = put_back(Stand::running);
   lower_semaphores();
   if (lends_memory(pid_)) {
     repaired_.left = "a child of it runs in its memory";
     repaired_.passing = true;  // as a rule: until it has begun another program
-    return repaired_;
+  } else {
+    run_threads();
   }
-  {
-    HaltedProcess halted(memory_, sites_, remains_);
-    const bool out = walk_all_out(halted);
-    if (halted.all_stopped()) call_is_retired_ = retire_call(memory_, maps_, halted.stopped(), remains_);
-    repaired_.places += put_back(stand_of(halted, out));
-    if (out) {
-      take_out(halted);
-    } else {
-      repaired_.left = "a thread is still inside them, or could not be stopped";
-      repaired_.passing = halted.all_stopped() && std::ranges::none_of(halted.stopped(), [&](pid_t tid) {
-                            return calls_from_us(tid);
-                          });
-    }
-    children = halted.children();
-  }
-  for (pid_t child : children) {
-    try {
-      (void)repair(child, remains_.bytes, false);
-    } catch (const Error&) {
-      if (!tracee::read_maps(child).empty()) throw;  // else it has ended
-    }
-  }
+  if (!repaired_.left.empty()) repaired_.standing = standing();
   return repaired_;
 }
 
 }  // namespace
 
-// A thread that is in the way is elsewhere a moment later, or, on a busy machine, once it has been given
-// time.
-Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
-                std::chrono::milliseconds patience, Until until) {
-  constexpr int kTimesAsLong = 6;
-  constexpr std::chrono::milliseconds kLongestPause(64), kLongest(3000);
-  std::chrono::milliseconds pause(2);
-  const auto begin = std::chrono::steady_clock::now();
-  Repair first(pid, known, files);
-  Repaired all = first.run();
-  while (!all.left.empty() && !(all.inert && until == Until::inert) && !tracee::forbids_calls(pid) &&
-         std::chrono::steady_clock::now() - begin <
-             (all.passing ? std::max(patience, std::min(patience * kTimesAsLong, kLongest)) : patience)) {
-    std::this_thread::sleep_for(std::exchange(pause, std::min(2 * pause, kLongestPause)));
-    const Repaired more = Repair(pid, first.bytes(), false).run();
-    all = {all.places + more.places,
-           0,
-           all.handler || more.handler,
-           all.pages + more.pages,
-           more.left,
-           more.kept,
-           more.passing,
-           more.inert};
-  }
-  all.standing = all.left.empty() ? 0 : first.standing();
-  return all;
+RepairOnce repair_once(pid_t pid, const std::vector<ForeignBytes>& known, bool files) {
+  Repair repair(pid, known, files);
+  Repaired repaired = repair.run();
+  return {std::move(repaired), repair.bytes(), repair.children()};
 }
 
 }  // namespace rtrace::mech

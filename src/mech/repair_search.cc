@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <set>
 
 #include "rtrace/base/error.h"
 #include "rtrace/mech/repair.h"
@@ -25,10 +24,9 @@ std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const Patch
   return {by_process.begin(), by_process.end()};
 }
 
-namespace {
-
 std::vector<pid_t> find_sessions(const std::set<uint64_t>& sessions) {
   std::vector<pid_t> found;
+  if (sessions.empty()) return found;
   DIR* folder = opendir("/proc");
   while (const dirent* entry = folder != nullptr ? readdir(folder) : nullptr) {
     pid_t pid = 0;
@@ -50,24 +48,15 @@ std::vector<pid_t> find_sessions(const std::set<uint64_t>& sessions) {
   return found;
 }
 
-}  // namespace
-
-std::vector<pid_t> find_session(uint64_t session) {
-  return find_sessions({session});
-}
-
-std::vector<pid_t> find_relatives(pid_t pid) {
-  std::vector<pid_t> relatives;
+std::set<uint64_t> sessions_in(pid_t pid) {
+  std::set<uint64_t> sessions;
   try {
-    std::set<uint64_t> sessions;
     for (const auto& page : find_pages(tracee::ProcessMemory(pid), tracee::read_maps(pid)).pages)
       sessions.insert(page.session);
-    if (!sessions.empty()) relatives = find_sessions(sessions);
   } catch (const Error&) {
     return {};
   }
-  std::erase(relatives, pid);
-  return relatives;
+  return sessions;
 }
 
 }  // namespace rtrace::mech

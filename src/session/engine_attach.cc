@@ -138,7 +138,7 @@ std::shared_ptr<Image> Engine::read_image(pid_t pid, std::string& failure) {
 void Engine::repair_before(pid_t pid) {
   try {
     if (mech::find_remains(tracee::ProcessMemory(pid), tracee::read_maps(pid)).empty()) return;
-    const mech::Repaired repaired = mech::repair(pid, {}, true, kRepairWait, mech::Until::inert);
+    const mech::Repaired repaired = mech::repair(pid, {}, {true, kRepairWait, mech::Until::inert});
     if (!repaired.left.empty()) left_before_.emplace(pid, repaired.left);
     if (repaired.places == 0 && !repaired.handler) return;  // pages of one that had to leave them
     reporter_.notice(

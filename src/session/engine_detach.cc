@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "engine_core.h"
+#include "repair_command.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/mech/repair.h"
@@ -14,10 +15,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kCleanLater(500);
 constexpr unsigned kWakeWait = 50;  // ms
-
-uint64_t now_ms() {
-  return timestamp().monotonic / 1'000'000;
-}
 
 }  // namespace
 
@@ -268,34 +265,27 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
 // What was in the way may be gone a moment after the detach. Children that were forked until then have it
 // too.
 void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
-  for (auto [pid, failure] : failures) {
-    try {
-      const mech::Repaired repaired = mech::repair(pid, {}, false, kCleanLater);
-      failure = repaired.left.empty() ? repaired.kept : repaired.left;
-    } catch (const Error& error) {
-      RTRACE_LOG(session, 1, "repair of {}: {}", pid, error.what());  // it has ended
-      continue;
-    }
-    if (failure.empty()) continue;
-    RTRACE_LOG(session, 1, "pages stay in {}: {}", pid, failure);
-    const std::string words =
-        fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, failure);
+  if (failures.empty()) return;
+  std::map<pid_t, std::vector<mech::ForeignBytes>> known;
+  for (const auto& [pid, failure] : failures) known[pid];
+  const auto children = [this] {
+    auto pids = mech::find_sessions({services_.ledger.session()});
+    std::erase_if(pids, [this](pid_t pid) { return processes_.contains(pid); });
+    return pids;
+  };
+  std::map<std::string, std::vector<pid_t>> stays;
+  for (const auto& [pid, outcome] : mech::repair_all(std::move(known), children, {.patience = kCleanLater})) {
+    if (!outcome.failure.empty()) RTRACE_LOG(session, 1, "repair of {}: {}", pid, outcome.failure);
+    const std::string& why = outcome.repaired.left.empty() ? outcome.repaired.kept : outcome.repaired.left;
+    if (!why.empty()) stays[why].push_back(pid);
+  }
+  for (const auto& [why, pids] : stays) {
+    const std::string words = describe_staying_pages(pids, why);
+    RTRACE_LOG(session, 1, "{}", words);
     if (is_alone())
       say_alone(words);
     else
       reporter_.notice(words);
-  }
-  if (failures.empty()) return;
-  // All of them together are waited for no longer than one.
-  const uint64_t deadline = now_ms() + kCleanLater.count();
-  for (pid_t child : mech::find_session(services_.ledger.session())) {
-    if (failures.contains(child) || processes_.contains(child)) continue;
-    try {
-      const uint64_t left = deadline - std::min(deadline, now_ms());
-      (void)mech::repair(child, {}, false, std::chrono::milliseconds(left));
-    } catch (const Error& error) {
-      RTRACE_LOG(session, 1, "repair of {}: {}", child, error.what());  // it has ended
-    }
   }
 }
 

@@ -15,9 +15,9 @@
 #include <cstring>
 #include <iterator>
 #include <map>
-#include <set>
 
 #include "engine.h"
+#include "repair_command.h"
 #include "reporter.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
@@ -202,41 +202,28 @@ void FrontEnd::loop() {
 
 // Every process that the engine had a hand in, children included that nobody was told of.
 void FrontEnd::heal_after_engine(bool killed) {
-  std::map<pid_t, std::vector<mech::ForeignBytes>> left;
-  for (auto& [pid, bytes] : mech::known_bytes(shared_->patches)) left.emplace(pid, std::move(bytes));
+  std::map<pid_t, std::vector<mech::ForeignBytes>> known;
+  for (auto& [pid, bytes] : mech::known_bytes(shared_->patches)) known.emplace(pid, std::move(bytes));
   // At once, before anything is looked for: a thread that blocks SIGTRAP would die of the next int3.
   size_t places = mech::heal(shared_->patches);
-  std::set<pid_t> done;
-  for (bool more = true; more;) {
-    for (pid_t pid : mech::find_session(shared_->patches.session)) left.try_emplace(pid);
-    more = false;
-    for (const auto& [pid, bytes] : left) {
-      if (!done.insert(pid).second) continue;
-      places += heal_process(pid, bytes);
-      more = true;
-    }
+  const auto others = [this] { return mech::find_sessions({shared_->patches.session}); };
+  const auto outcomes = mech::repair_all(std::move(known), others, {});
+  if (!killed && outcomes.empty()) return;  // it has said why, and there was nothing yet
+  std::map<std::string, std::vector<pid_t>> stays;
+  for (const auto& [pid, outcome] : outcomes) {
+    places += outcome.repaired.places;
+    // One that may not be traced by us, or has ended: what can be written without is written above.
+    if (!outcome.failure.empty()) RTRACE_LOG(session, 1, "{}: {}", pid, outcome.failure);
+    const std::string& why = outcome.repaired.left.empty() ? outcome.repaired.kept : outcome.repaired.left;
+    if (!why.empty()) stays[why].push_back(pid);
   }
-  if (!killed && done.empty()) return;  // it has said why, and there was nothing yet
+  for (const auto& [why, pids] : stays) say(describe_staying_pages(pids, why));
   say(
       fmt::format("the tracing engine {} (at: {}); {} place{} in the code of {} process{} put back, all "
                   "traced processes run on untraced{}",
                   killed ? "was killed" : "has ended", name_of(static_cast<Moment>(shared_->moment.load())),
-                  places, places == 1 ? "" : "s", done.size(), done.size() == 1 ? "" : "es",
+                  places, places == 1 ? "" : "s", outcomes.size(), outcomes.size() == 1 ? "" : "es",
                   shared_->wrapping != 0 ? "; calls by trampoline of the last moments are lost" : ""));
-}
-
-size_t FrontEnd::heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes) {
-  try {
-    const mech::Repaired repaired = mech::repair(pid, bytes, false);
-    const std::string& why = repaired.left.empty() ? repaired.kept : repaired.left;
-    if (!why.empty())
-      say(fmt::format("process {}: {}, so that pages of rtrace stay mapped in it, unused", pid, why));
-    return repaired.places;
-  } catch (const Error& error) {
-    // It has ended, or may not be traced by us: what can be written without is written below.
-    RTRACE_LOG(session, 1, "{}: {}", pid, error.what());
-    return 0;
-  }
 }
 
 int FrontEnd::exit_status() const {

@@ -104,7 +104,6 @@ class FrontEnd {
   void request_detach();
   void kick_engine() const;
   void heal_after_engine(bool killed);
-  size_t heal_process(pid_t pid, const std::vector<mech::ForeignBytes>& bytes);
   void say(const std::string& line);
   int exit_status() const;
   // --- front_end_output.cc

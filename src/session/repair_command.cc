@@ -1,10 +1,14 @@
 #include "repair_command.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
 #include <set>
+#include <span>
 
 #include "rtrace/base/unique_fd.h"
 #include "rtrace/mech/repair.h"
@@ -38,46 +42,67 @@ std::string why_not_repairable(pid_t pid) {
   return memory ? std::string() : why_seize_failed(standing, EPERM);
 }
 
-// What was done, or why nothing could be.
-std::string repair_one(pid_t pid, bool& failed) {
-  failed = true;
-  if (const std::string reason = why_not_repairable(pid); !reason.empty())
-    return fmt::format("cannot repair {}: {}", pid, reason);
-  try {
-    const mech::Repaired repaired = mech::repair(pid, {}, true);
-    failed = repaired.standing > 0;
-    return fmt::format("{} ({}): {}", pid, tracee::read_comm(pid), describe(repaired));
-  } catch (const Error& error) {
-    return fmt::format("cannot repair {}: {}", pid, error.what());
+void say(const std::string& what) {
+  const std::string line = "rtrace: " + what + "\n";
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
+}
+
+using Names = std::map<pid_t, std::string>;
+using Outcomes = std::map<pid_t, mech::RepairOutcome>;
+
+// False where foreign code stands in one.
+bool tell(const Outcomes& outcomes, const std::set<pid_t>& named, Names& names, bool quiet) {
+  bool all = true;
+  for (const auto& [pid, outcome] : outcomes) {
+    const bool stands = outcome.repaired.standing > 0;
+    all &= !stands;
+    // Of another's child that has ended, or that runs in its parent's memory, there is nothing to say.
+    const bool told = outcome.failure.empty() && (named.contains(pid) || !outcome.repaired.nothing());
+    if (told && (stands || !quiet))
+      say(fmt::format("{} ({}): {}", pid, names[pid], describe(outcome.repaired)));
   }
+  return all;
 }
 
 }  // namespace
 
+std::string describe_staying_pages(const std::vector<pid_t>& pids, const std::string& why) {
+  constexpr size_t kMostNamed = 5;
+  const size_t named = std::min(pids.size(), kMostNamed);
+  std::string others;
+  if (named < pids.size()) others = fmt::format(" and {} more", pids.size() - named);
+  return fmt::format("process{} {}{}: {}, so that pages of rtrace stay mapped in {}, unused",
+                     pids.size() == 1 ? "" : "es", fmt::join(std::span(pids).first(named), ", "), others, why,
+                     pids.size() == 1 ? "it" : "them");
+}
+
 // The processes that were named, and whatever else the tracers that died in them have left: children.
 int repair_processes(const Options& options) {
-  int status = 0;
-  std::set<pid_t> named(options.pids.begin(), options.pids.end()), others;
-  for (pid_t pid : named)
-    for (pid_t relative : mech::find_relatives(pid))
-      if (!named.contains(relative)) others.insert(relative);
-  const auto say = [&](const std::string& what) {
-    const std::string line = "rtrace: " + what + "\n";
-    (void)!::write(STDERR_FILENO, line.data(), line.size());
+  Names names;
+  std::map<pid_t, std::string> refused;
+  std::map<pid_t, std::vector<mech::ForeignBytes>> known;
+  std::set<uint64_t> sessions;
+  for (pid_t pid : options.pids) {
+    names[pid] = tracee::read_comm(pid);
+    if (std::string reason = why_not_repairable(pid); !reason.empty()) {
+      refused[pid] = reason;
+      continue;
+    }
+    known[pid];
+    sessions.merge(mech::sessions_in(pid));
+  }
+  const auto others = [&] {
+    auto pids = mech::find_sessions(sessions);
+    for (pid_t pid : pids) names.try_emplace(pid, tracee::read_comm(pid));
+    return pids;
   };
-  for (pid_t pid : named) {
-    bool failed = false;
-    const std::string what = repair_one(pid, failed);
-    if (failed || options.quiet == 0) say(what);
-    if (failed) status = 1;
-  }
-  for (pid_t pid : others) {
-    bool failed = false;
-    const std::string what = repair_one(pid, failed);
-    if (failed || options.quiet > 0) continue;  // it has ended, or it runs in its parent's memory
-    say(what);
-  }
-  return status;
+  const Outcomes outcomes = mech::repair_all(std::move(known), others, {.files = true});
+  const std::set<pid_t> named(options.pids.begin(), options.pids.end());
+  for (const auto& [pid, outcome] : outcomes)
+    if (!outcome.failure.empty() && named.contains(pid)) refused[pid] = outcome.failure;
+  for (const auto& [pid, reason] : refused) say(fmt::format("cannot repair {}: {}", pid, reason));
+  const bool all = tell(outcomes, named, names, options.quiet > 0);
+  return all && refused.empty() ? 0 : 1;
 }
 
 }  // namespace rtrace::session

@@ -36,9 +36,9 @@ class Brood(unittest.TestCase):
     BIT = 1 << (signal.SIGTRAP - 1)
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.target = board.Target("brood", folder.name)
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.target = board.Target("brood", self.folder.name)
         self.addCleanup(self.target.abandon)
         self.clean = harness.foreign_mappings(self.target.pid)
 
@@ -98,6 +98,24 @@ class Brood(unittest.TestCase):
                 result = attached.stop()
             self.assertNotIn("not followed", result.stderr)
             self.rest(False)
+        self.assertEqual(self.target.end(), 0)
+
+    def test_children_inside_a_call_are_put_right_together_when_the_engine_is_killed(self):
+        """Each keeps its pages, which is waited for: once for all of them, not for one after the other."""
+        conf = os.path.join(self.folder.name, "brood.conf")
+        with open(conf, "w") as file:
+            file.write("long make_child(long);\n")
+        attached = harness.Attached(["-F", conf, "-c", "--mechanism=trampoline", "-x", "make_child@MAIN"],
+                                    [self.target.pid])
+        made = self.target.word(2)
+        harness.wait_until(lambda: self.target.word(2) > made + 240, "all children are made inside of it")
+        self.rest(True)
+        os.kill(engine_of(attached.process.pid), signal.SIGKILL)
+        attached.process.wait(harness.PATIENCE)
+        attached.process.stdout.close()
+        self.assertRegex(attached.notices(), r"processes (\d+, ){4}\d+ and \d+ more: .* pages of rtrace stay mapped in them")
+        for pid in [self.target.pid] + [int(word) for word in self.target.words(8, 240) if word]:
+            self.assertEqual(harness.altered_code(pid), [], (pid, self.target.pid, attached.notices()))
         self.assertEqual(self.target.end(), 0)
 
     def test_calls_that_are_made_all_the_time(self):

@@ -4,6 +4,9 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,16 +34,30 @@ struct Repaired {
 // What is in the way of unmapping is waited for so long; a few times as long where it only has to run. With
 // Until::inert pages that stay are not waited for.
 enum class Until : bool { nothing_is_left, inert };
-Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files,
-                std::chrono::milliseconds patience = std::chrono::seconds(3),
-                Until until = Until::nothing_is_left);
+struct RepairWish {
+  bool files = false;
+  std::chrono::milliseconds patience = std::chrono::seconds(3);
+  Until until = Until::nothing_is_left;
+};
+Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, const RepairWish& wish);
+
+// Several, each with what is known of it. `find_more` is asked for others until it finds none that had
+// foreign code: children may be forked all the while. The code of all is put right before anything is waited
+// for, and all together are waited for no longer than one.
+struct RepairOutcome {
+  Repaired repaired;
+  std::string failure;  // why it could not be traced; then nothing else is said
+};
+std::map<pid_t, RepairOutcome> repair_all(std::map<pid_t, std::vector<ForeignBytes>> known,
+                                          const std::function<std::vector<pid_t>()>& find_more,
+                                          const RepairWish& wish);
 
 // What a dead engine's table says of each process.
 std::vector<std::pair<pid_t, std::vector<ForeignBytes>>> known_bytes(const PatchTable& table);
 
-// Processes that hold a mapping of that session: children too that nobody was told of.
-std::vector<pid_t> find_session(uint64_t session);
-// All others that hold mappings of the sessions that this process holds mappings of.
-std::vector<pid_t> find_relatives(pid_t pid);
+// The sessions whose mappings this process holds; none where it is gone, or not ours to look into.
+std::set<uint64_t> sessions_in(pid_t pid);
+// Processes that hold a mapping of one of them: children too that nobody was told of.
+std::vector<pid_t> find_sessions(const std::set<uint64_t>& sessions);
 
 }  // namespace rtrace::mech

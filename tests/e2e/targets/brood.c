@@ -27,19 +27,23 @@ static void end(pid_t child) {
   waitpid(child, NULL, 0);
 }
 
+/* The child goes on inside. */
+__attribute__((noinline, noclone, externally_visible)) long make_child(long parent) {
+  const pid_t made = fork();
+  if (made != 0) return made;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (int number = 0; getppid() == parent; answer = labs(-(long)getpid()))
+    if (sigwait(&signals, &number) != 0) _exit(1);
+  _exit(0);
+}
+
 static void* loop(void* argument) {
   const long thread = (long)argument;
-  const pid_t parent = getpid();
+  const long parent = getpid();
   for (unsigned long i = (unsigned long)thread; !atomic_load(&board->stop); i += kThreads) {
     _Atomic unsigned long* child = &board->child[i % kChildren];
     end((pid_t)atomic_load(child));
-    const pid_t made = fork();
-    if (made == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      for (int number = 0; getppid() == parent; answer = labs(-(long)getpid()))
-        if (sigwait(&signals, &number) != 0) _exit(1);
-      _exit(0);
-    }
+    const long made = make_child(parent);
     atomic_store(child, made > 0 ? (unsigned long)made : 0);
     atomic_fetch_add(&board->made, 1);
     while (atomic_load(&board->rest) && !atomic_load(&board->stop)) {

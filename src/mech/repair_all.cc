@@ -1,0 +1,138 @@
+// Who is repaired when: the code of all first; what then still waits for threads is visited again.
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "repair_once.h"
+#include "rtrace/base/error.h"
+#include "rtrace/mech/repair.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::mech {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Rounds {
+ public:
+  Rounds(const std::function<std::vector<pid_t>()>& find_more, const RepairWish& wish)
+      : find_more_(find_more), wish_(wish) {}
+  std::map<pid_t, RepairOutcome> run(std::map<pid_t, std::vector<ForeignBytes>> known);
+
+ private:
+  struct Patient {
+    std::vector<ForeignBytes> bytes = {};
+    RepairOutcome outcome = {};
+    bool visited = false;
+    bool waits = false;  // something is left, and another visit may take it out
+  };
+  bool visit_new();
+  void visit(pid_t pid, Patient& patient, bool files);
+  void find_others();
+  bool is_waited_for(const Patient& patient) const;
+  void visit_waiting();
+
+  const std::function<std::vector<pid_t>()>& find_more_;
+  const RepairWish& wish_;
+  const Clock::time_point begin_ = Clock::now();
+  std::map<pid_t, Patient> patients_;
+};
+
+// A thread that is in the way is elsewhere a moment later, or, on a busy machine, once it has been given
+// time.
+bool Rounds::is_waited_for(const Patient& patient) const {
+  const Repaired& repaired = patient.outcome.repaired;
+  constexpr int kTimesAsLong = 6;
+  constexpr std::chrono::milliseconds kLongest(3000);
+  const auto patience = repaired.passing
+                            ? std::max(wish_.patience, std::min(wish_.patience * kTimesAsLong, kLongest))
+                            : wish_.patience;
+  return patient.waits && !(repaired.inert && wish_.until == Until::inert) &&
+         Clock::now() - begin_ < patience;
+}
+
+void Rounds::visit(pid_t pid, Patient& patient, bool files) {
+  const bool first = !std::exchange(patient.visited, true);
+  patient.waits = false;
+  RepairOnce once;
+  try {
+    once = repair_once(pid, patient.bytes, files);
+  } catch (const Error& error) {
+    // One that has ended since the first visit leaves nothing.
+    if (first || !tracee::read_maps(pid).empty()) patient.outcome.failure = error.what();
+    patient.outcome.repaired.left.clear();
+    return;
+  }
+  const Repaired before = std::exchange(patient.outcome.repaired, once.repaired);
+  patient.outcome.repaired.places += before.places;
+  patient.outcome.repaired.handler |= before.handler;
+  patient.outcome.repaired.pages += before.pages;
+  for (pid_t child : once.children) patients_[child] = Patient{once.bytes};
+  patient.bytes = std::move(once.bytes);
+  patient.waits = !once.repaired.left.empty() && !tracee::forbids_calls(pid);
+}
+
+// True where one had foreign code: its children may have it.
+bool Rounds::visit_new() {
+  bool had_code = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (auto& [pid, patient] : patients_) {  // a visit may add some
+      if (patient.visited) continue;
+      visit(pid, patient, wish_.files);
+      const Repaired& repaired = patient.outcome.repaired;
+      had_code |= repaired.places > 0 || repaired.standing > 0;
+      again = true;
+    }
+  }
+  return had_code;
+}
+
+void Rounds::find_others() {
+  for (pid_t pid : find_more_()) patients_.try_emplace(pid);
+}
+
+void Rounds::visit_waiting() {
+  bool stands = false;
+  for (auto& [pid, patient] : patients_) {
+    if (!is_waited_for(patient)) continue;
+    visit(pid, patient, false);
+    stands |= patient.outcome.repaired.standing > 0;
+  }
+  if (stands) find_others();
+  (void)visit_new();
+}
+
+std::map<pid_t, RepairOutcome> Rounds::run(std::map<pid_t, std::vector<ForeignBytes>> known) {
+  constexpr std::chrono::milliseconds kLongestPause(64);
+  std::chrono::milliseconds pause(2);
+  for (auto& [pid, bytes] : known) patients_[pid].bytes = std::move(bytes);
+  find_others();
+  while (visit_new()) find_others();
+  while (std::ranges::any_of(patients_, [this](const auto& entry) { return is_waited_for(entry.second); })) {
+    std::this_thread::sleep_for(std::exchange(pause, std::min(2 * pause, kLongestPause)));
+    visit_waiting();
+  }
+  std::map<pid_t, RepairOutcome> outcomes;
+  for (auto& [pid, patient] : patients_) outcomes.emplace(pid, std::move(patient.outcome));
+  return outcomes;
+}
+
+}  // namespace
+
+std::map<pid_t, RepairOutcome> repair_all(std::map<pid_t, std::vector<ForeignBytes>> known,
+                                          const std::function<std::vector<pid_t>()>& find_more,
+                                          const RepairWish& wish) {
+  return Rounds(find_more, wish).run(std::move(known));
+}
+
+Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, const RepairWish& wish) {
+  RepairOutcome outcome = std::move(repair_all(
+                                        {{pid, known}}, [] { return std::vector<pid_t>(); }, wish)
+                                        .at(pid));
+  if (!outcome.failure.empty()) throw Error(outcome.failure);
+  return outcome.repaired;
+}
+
+}  // namespace rtrace::mech

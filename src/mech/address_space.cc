@@ -59,6 +59,11 @@ std::string AddressSpace::part_copies(pid_t stopped, Range slack, const Foothold
   return foothold_.part_for_good({memory_, ledger_, stopped, slack}, kept);
 }
 
+std::string AddressSpace::unmap_rings(pid_t stopped, Range slack) {
+  foothold_.will_borrow(memory_, slack);
+  return foothold_.unmap_rings({memory_, ledger_, stopped, slack});
+}
+
 std::vector<std::byte> AddressSpace::own_code(VirtAddr address, size_t size) const {
   std::vector<std::byte> code(size);
   size_t got = memory_.read(address, code);

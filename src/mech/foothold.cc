@@ -26,11 +26,6 @@ constexpr uint64_t kBehindHeader = 64;
 constexpr uint64_t kFewestSlots = 128;  // their table is one page
 constexpr const char* kUnwritable = "the new page cannot be written (/proc/PID/mem)";
 
-template <typename T>
-int write_value(const tracee::ProcessMemory& memory, VirtAddr address, const T& value) {
-  return memory.write(address, std::as_bytes(std::span(&value, 1)));
-}
-
 struct Mapped {
   VirtAddr address;
   std::string failure;
@@ -127,14 +122,14 @@ bool Foothold::adopt_recorder(const tracee::ProcessMemory& memory, Range control
   control_ = control_mapping;
   shared_ = shared_mapping;
   const uint64_t control = control_mapping.begin.value + agent::kControlOffset;
-  return write_value(memory, blob_ + offsetof(agent::Blob, control), control) == 0;
+  return memory.write_value(blob_ + offsetof(agent::Blob, control), control) == 0;
 }
 
 std::string Foothold::map_chunk(const Means& means, Range chunk) {
   tracee::RemoteCall remote(means.stopped, means.memory, gadget(), frame_area_);
   const Mapped mapped = map(remote, chunk, PROT_READ | PROT_EXEC);
   if (!mapped.failure.empty()) return mapped.failure;
-  if (write_value(means.memory, chunk.begin, header(agent::kCopiesMapping, chunk.size())) != 0)
+  if (means.memory.write_value(chunk.begin, header(agent::kCopiesMapping, chunk.size())) != 0)
     return kUnwritable;
   arena_.add(chunk, kBehindHeader);
   return {};
@@ -213,7 +208,7 @@ std::string Foothold::map_table(const Means& means, size_t sites) {
   if (!mapped.failure.empty()) return mapped.failure;
   const Range where{mapped.address, mapped.address + table_size(slots)};
   if (!write_table(means.memory, where, slots) ||
-      write_value(means.memory, blob_ + offsetof(agent::Blob, table), where.begin.value) != 0)
+      means.memory.write_value(blob_ + offsetof(agent::Blob, table), where.begin.value) != 0)
     return "the new table cannot be written (/proc/PID/mem)";
   (void)remote.call(SYS_munmap, {old.begin.value, old.size()});
   return {};
@@ -272,8 +267,8 @@ void Foothold::remove_semaphore_of(const tracee::ProcessMemory& child, VirtAddr 
   if (entries_.empty()) return;
   const uint64_t slot = slot_of(semaphore.value);
   if (entries_[slot].site == semaphore.value)
-    (void)write_value(child, table_.begin + agent::kTableEntries + slot * sizeof(agent::SiteEntry),
-                      agent::SiteEntry{semaphore.value, 0});
+    (void)child.write_value(table_.begin + agent::kTableEntries + slot * sizeof(agent::SiteEntry),
+                            agent::SiteEntry{semaphore.value, 0});
 }
 
 void Foothold::remove_site(const tracee::ProcessMemory& memory, VirtAddr site) {
@@ -281,15 +276,15 @@ void Foothold::remove_site(const tracee::ProcessMemory& memory, VirtAddr site) {
   const uint64_t slot = slot_of(site.value);
   if (entries_[slot].site != site.value) return;
   entries_[slot].copy_and_byte = 0;
-  (void)write_value(memory, table_.begin + agent::kTableEntries + slot * sizeof(agent::SiteEntry),
-                    entries_[slot]);
+  (void)memory.write_value(table_.begin + agent::kTableEntries + slot * sizeof(agent::SiteEntry),
+                           entries_[slot]);
 }
 
 void Foothold::note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint64_t own_mask) const {
   if (!exists()) return;
   const auto tid = static_cast<int64_t>(thread);
-  if (thread != 0) (void)write_value(memory, blob_ + offsetof(agent::Blob, own_mask), own_mask);
-  (void)write_value(memory, blob_ + offsetof(agent::Blob, masked_thread), tid);
+  if (thread != 0) (void)memory.write_value(blob_ + offsetof(agent::Blob, own_mask), own_mask);
+  (void)memory.write_value(blob_ + offsetof(agent::Blob, masked_thread), tid);
 }
 
 bool Foothold::is_ours(const tracee::ProcessMemory& memory, VirtAddr mapping) const {
@@ -342,51 +337,6 @@ std::string Foothold::leave(const Means& means) const {
     if (!answer || *answer != 0) return "the thread could not make the system call";
   }
   return {};
-}
-
-// The mapping stays where it was, and Control says again where, for the child's thread may be about to look
-// and to write there: a record finds no ring and no owner. Without functions, which a wiped Control has not
-// either.
-std::string Foothold::part(const Means& means, const tracee::ProcessMemory& parent) const {
-  if (!existed() || !shared_.begin) return {};
-  auto control = parent.read_value<agent::Control>(control_.begin + agent::kControlOffset);
-  if (!control) return "its parent has ended";
-  control->functions = 0;
-  const agent::MappingHeader own = header(agent::kSharedMapping, shared_.size());
-  return part_from(means, *control, {{0, std::as_bytes(std::span(&own, 1))}});
-}
-
-std::string Foothold::part_for_good(const Means& means, const Pieces& kept) const {
-  if (!existed() || !shared_.begin) return {};
-  const auto control = means.memory.read_value<agent::Control>(control_.begin + agent::kControlOffset);
-  return control ? part_from(means, *control, kept) : "its memory cannot be read";
-}
-
-// In one step, whenever we die: what is put in the mapping's place is whole. Fork children of this memory,
-// too, may be about to look at Control.
-std::string Foothold::part_from(const Means& means, const agent::Control& as, const Pieces& kept) const {
-  BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
-  if (!borrowed.failure().empty()) return borrowed.failure();
-  tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
-  constexpr uint64_t kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  const uint64_t size = shared_.size();
-  const auto spare = remote.call(SYS_mmap, {0, size, PROT_READ | PROT_WRITE, kFlags, ~uint64_t{0}, 0});
-  if (!spare || *spare < 0) return "the thread could not make the system call";
-  const VirtAddr at{static_cast<uint64_t>(*spare)};
-  bool done = true;
-  for (const auto& [offset, bytes] : kept) done &= means.memory.write(at + offset, bytes) == 0;
-  done &= write_value(means.memory, at + offsetof(agent::SharedHeader, owner), agent::kOwnerDied) == 0;
-  const VirtAddr control_at = control_.begin + agent::kControlOffset;
-  agent::Control control = as;
-  control.mode = agent::Mode::off;
-  constexpr uint64_t kReplace = MREMAP_MAYMOVE | MREMAP_FIXED;
-  done = done && remote.call(SYS_mremap, {at.value, size, size, kReplace, shared_.begin.value}) ==
-                     static_cast<int64_t>(shared_.begin.value);
-  if (!done) (void)remote.call(SYS_munmap, {at.value, size});
-  done = done && write_value(means.memory, control_at, control) == 0;
-  done =
-      done && remote.call(SYS_madvise, {control_at.value, arch::kPageSize, uint64_t{MADV_KEEPONFORK}}) == 0;
-  return done ? std::string() : "its memory cannot be written";
 }
 
 }  // namespace rtrace::mech

@@ -9,6 +9,8 @@
 #include "foretelling.h"
 #include "rtrace/agent/recorder.h"
 #include "rtrace/arch/jump.h"
+#include "rtrace/arch/placement.h"
+#include "rtrace/base/text.h"
 #include "rtrace/tracee/thread.h"
 
 namespace rtrace::mech {
@@ -199,6 +201,17 @@ bool lends_memory(pid_t pid) {
     for (pid_t child : tracee::read_children(tid))
       if (tracee::share_memory(tid, child)) return true;
   return false;
+}
+
+std::vector<Range> rings_of(const tracee::ProcessMemory& memory, const Remains& remains) {
+  std::vector<Range> rings;
+  for (const auto& recorder : remains.recorders) {
+    const auto control = memory.read_value<agent::Control>(recorder.control + agent::kControlOffset);
+    if (!control || recorder.shared.empty()) continue;
+    const VirtAddr begin{align_up(control->rings, arch::kPageSize)};
+    if (recorder.shared.contains(begin)) rings.push_back({begin, recorder.shared.end});
+  }
+  return rings;
 }
 
 // What is shared is its parent's or its children's too, and found by the control mapping alone.

@@ -51,6 +51,9 @@ bool retire_call(const tracee::ProcessMemory& memory, const std::vector<tracee::
 // To a child of vfork(2) or posix_spawn(3).
 bool lends_memory(pid_t pid);
 
+// Where records lie that nobody reads any more.
+std::vector<Range> rings_of(const tracee::ProcessMemory& memory, const Remains& remains);
+
 // The pages stay mapped for whatever may come back to them, and are nothing that has to be repaired.
 void forget_pages(const tracee::ProcessMemory& memory, const Remains& remains);
 

@@ -61,7 +61,7 @@ void look_at_control(const Memory& memory, Range control, Remains& remains) {
   const auto header = memory.read_value<agent::MappingHeader>(shared);
   Remains::Recorder recorder{control.begin, {}};
   if (header && is_header(*header) && header->kind == agent::kSharedMapping &&
-      header->session == head->mapping.session && header->size == head->shared_size) {
+      header->session == head->mapping.session && header->size <= head->shared_size) {  // or its rings went
     recorder.shared = {shared, shared + header->size};
     remains.pages.push_back({recorder.shared, header->session, header->kind});
   }

@@ -80,6 +80,7 @@ class Repair {
   void take_out(HaltedProcess& halted);
   bool stack_leads_to_us(pid_t tid) const;
   void unmap(pid_t fit);
+  void free_records(pid_t fit);
 
   pid_t pid_;
   tracee::ProcessMemory memory_;
@@ -244,6 +245,17 @@ void Repair::unmap(pid_t fit) {
   }
 }
 
+// Their memory, not their addresses: a signal may have interrupted an append, and the handler have left its
+// stack for another, from which it comes back one day.
+void Repair::free_records(pid_t fit) {
+  const auto rings = rings_of(memory_, remains_);
+  const BorrowedGadget borrowed(memory_, nullptr, find_slack(memory_, maps_));
+  if (rings.empty() || !borrowed.failure().empty()) return;
+  tracee::RemoteCall remote(fit, memory_, borrowed.address());
+  for (const Range ring : rings)
+    (void)remote.call(SYS_madvise, {ring.begin.value, ring.size(), uint64_t{MADV_REMOVE}});
+}
+
 // In a system call of the program's, for as long as that takes.
 bool Repair::waits_elsewhere(pid_t tid) const {
   const auto regs = tracee::registers(tid);
@@ -304,6 +316,7 @@ void Repair::take_out(HaltedProcess& halted) {
   // A call that is not counted shows on its thread's stack.
   if (!open) return unmap(*fit);
   repaired_.kept = "a wrapped call has not returned";
+  free_records(*fit);
   forget_pages(memory_, remains_);
 }
 

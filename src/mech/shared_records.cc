@@ -151,13 +151,18 @@ void SharedRecords::forget_page(uint64_t page) const {
   std::atomic_ref<uint64_t>(place).compare_exchange_strong(page, 0);
 }
 
-std::vector<std::pair<uint64_t, std::span<const std::byte>>> SharedRecords::without_records() const {
-  std::vector<std::pair<uint64_t, std::span<const std::byte>>> pieces;
-  const auto add = [&](uint64_t offset, size_t size) {
-    pieces.emplace_back(offset, memory_.subspan(offset, size));
+std::vector<std::pair<uint64_t, std::vector<std::byte>>> SharedRecords::without_records() const {
+  std::vector<std::pair<uint64_t, std::vector<std::byte>>> pieces;
+  const auto add = [&](uint64_t offset, const auto& value) {
+    const auto bytes = std::as_bytes(std::span(&value, 1));
+    pieces.emplace_back(offset, std::vector<std::byte>(bytes.begin(), bytes.end()));
   };
-  add(0, sizeof(agent::SharedHeader));
-  for (uint64_t index : used()) add(layout_.slots + index * sizeof(agent::Slot), sizeof(agent::Slot));
+  add(0, header());
+  for (uint64_t index : used()) {
+    agent::Slot slot = this->slot(index);
+    slot.capacity = slot.tail = slot.room_end = 0;
+    add(layout_.slots + index * sizeof(agent::Slot), slot);
+  }
   return pieces;
 }
 

@@ -172,9 +172,9 @@ class Image {
   std::string why_pages_stay(const std::vector<pid_t>& stopped, bool all_stopped) const;
   // Whether wrapped calls are recorded, not counted.
   bool records_calls() const;
-  // Where it records, pages stay, and all its tasks stand: what these go on to record is nobody else's, so
-  // that children that they fork meanwhile are not in their way. `stopped` may make system calls. Words: it
-  // could not be done.
+  // Where pages stay, and all its tasks stand: no room for records stays, and what they go on to record is
+  // nobody else's, so that children that they fork meanwhile are not in their way. `stopped` may make system
+  // calls. Words: it could not be done.
   std::string part_wrapping(pid_t stopped);
   // That, or code of several bytes, is to be settled while all stand.
   bool needs_all_stopped() const { return wrapping_.trampolines != nullptr || !no_wrapping_.empty(); }

@@ -73,8 +73,10 @@ bool Image::records_calls() const {
 }
 
 std::string Image::part_wrapping(pid_t stopped) {
-  if (!records_calls()) return {};
-  return space_->part_copies(stopped, find_slack(), wrapping_.trampolines->records().without_records());
+  const mech::Trampolines* wrapped = wrapping_.trampolines.get();
+  if (wrapped == nullptr || !wrapped->begun()) return {};
+  if (!records_calls()) return space_->unmap_rings(stopped, find_slack());
+  return space_->part_copies(stopped, find_slack(), wrapped->records().without_records());
 }
 
 bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const {

@@ -14,6 +14,7 @@ import unittest
 
 import board
 import harness
+from leaving_test import kill_both
 from survival_test import engine_of
 
 ROUNDS = 3
@@ -107,11 +108,31 @@ class UnderLoad(unittest.TestCase):
     def test_open_calls_that_no_stack_shows_keep_what_they_return_to(self):
         for options in (["-c"], []):
             with self.subTest(options), self.under_load("parked") as (load, words):
+                before = self.kilobytes(load.pid, "VmSize")
                 for _ in range(ROUNDS):
                     attached = harness.Attached(options + ["--mechanism=trampoline", "-x", "qsort@libc.so.*"], [load.pid])
                     self.moves_on(words, 4)
                     self.assertEqual(attached.stop().status, 0)
                     self.moves_on(words, 4)
+                # Room for records goes all the same.
+                self.assertLess(self.kilobytes(load.pid, "VmSize") - before, ROUNDS * 160 * 1024)
+
+    def test_of_both_that_died_nobody_keeps_records(self):
+        with self.under_load("parked") as (load, words):
+            attached = harness.Attached(["--mechanism=trampoline", "-x", "qsort@libc.so.*", "-x", "memset@libc.so.*"],
+                                        [load.pid])
+            harness.wait_until(lambda: self.kilobytes(load.pid, "RssShmem") > 200, "a ring is in use")
+            kill_both(attached)
+            said = ""
+            while "stay mapped in it for good" not in said:
+                said = harness.run(["--repair", "-p", str(load.pid)], separate=False).stderr
+            self.assertLess(self.kilobytes(load.pid, "RssShmem"), 100)
+            self.moves_on(words, 4)
+
+    @staticmethod
+    def kilobytes(pid, field):
+        status = harness.read_text("/proc/%d/status" % pid)
+        return int(next(line for line in status.splitlines() if line.startswith(field + ":")).split()[1])
 
     def test_both_die_and_the_code_is_repaired_while_everything_passes(self):
         with self.under_load() as (load, words):

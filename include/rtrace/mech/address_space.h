@@ -136,6 +136,7 @@ class AddressSpace {
   std::string part_copies_of(const tracee::ProcessMemory& child, pid_t stopped, Range slack) const;
   // What Foothold::part_for_good() does.
   std::string part_copies(pid_t stopped, Range slack, const Foothold::Pieces& kept);
+  std::string unmap_rings(pid_t stopped, Range slack);
 
   size_t size() const { return sites_.size(); }
 

@@ -115,14 +115,16 @@ class Foothold {
   // Unmaps everything that is ours in this memory. No thread may stand in it. What went wrong, in words; then
   // the pages stay, inert.
   std::string leave(const Means& means) const;
-  using Pieces = std::vector<std::pair<uint64_t, std::span<const std::byte>>>;  // by offset
+  using Pieces = std::vector<std::pair<uint64_t, std::vector<std::byte>>>;  // by offset
   // In the memory of a fork child that stands inside a wrapper: what it goes on to write there is its own,
-  // not its parent's counts and records. What went wrong, in words.
+  // not its parent's counts and records. There are no rings there. What went wrong, in words.
   std::string part(const Means& means, const tracee::ProcessMemory& parent) const;
   // In its own memory, whose threads all stand, some inside wrappers, when it is about to be let go of: what
   // they go on to write there is nobody else's, and their fork children find all of it. `kept`: what is to be
-  // in the shared mapping. What went wrong, in words.
+  // in the shared mapping, whose rings go. What went wrong, in words.
   std::string part_for_good(const Means& means, const Pieces& kept) const;
+  // The rings alone, where there are no records.
+  std::string unmap_rings(const Means& means) const;
   // They have been in its own memory.
   void forget_mapped() { mapped_ = false; }
 
@@ -140,6 +142,7 @@ class Foothold {
   bool put(agent::SiteEntry entry);
   uint64_t slot_of(uint64_t site) const;
   std::string part_from(const Means& means, const agent::Control& as, const Pieces& kept) const;
+  uint64_t size_without_rings(const agent::Control& control) const;
   bool is_ours(const tracee::ProcessMemory& memory, VirtAddr mapping) const;
   static bool is_blank(const tracee::ProcessMemory& memory, Range mapping);
   agent::MappingHeader header(agent::MappingKind kind, uint64_t size) const;

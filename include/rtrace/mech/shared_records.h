@@ -82,9 +82,9 @@ class SharedRecords {
   // What was read of a slot's ring, in whole words.
   uint64_t read_up_to(uint64_t slot) const;
 
-  // All but the records, in pieces with their offsets: what threads that are inside of calls go on with.
-  // Views.
-  std::vector<std::pair<uint64_t, std::span<const std::byte>>> without_records() const;
+  // What threads that are inside of calls go on with, in pieces with their offsets: no records, no rings, and
+  // no room for any.
+  std::vector<std::pair<uint64_t, std::vector<std::byte>>> without_records() const;
 
   // Recorded calls that have not returned, on whatever stack; those that were left for good too.
   uint64_t open_calls() const;

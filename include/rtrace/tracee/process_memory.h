@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <span>
+#include <type_traits>
 
 #include "rtrace/base/memory.h"
 #include "rtrace/base/unique_fd.h"
@@ -29,6 +30,11 @@ class ProcessMemory : public Memory {
   // Through /proc/PID/mem, which writes to read-only private pages too (copy on write). The process may be
   // running. 0 or the errno.
   int write(VirtAddr address, std::span<const std::byte> bytes) const;
+  template <typename T>
+  int write_value(VirtAddr address, const T& value) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return write(address, std::as_bytes(std::span(&value, 1)));
+  }
   // Reads what the process itself may not (execute-only pages) as well.
   size_t read_forced(VirtAddr address, std::span<std::byte> out) const;
 

@@ -283,20 +283,26 @@ TEST(Recorder, AnUnfollowedChildPassesStraightThrough) {
   recorder.read_all([&](const Record&, size_t) { ADD_FAILURE() << "the child recorded"; });
 }
 
+extern "C" uint64_t rtrace_append_words(agent::Slot*, const void* words, uint64_t count);  // agent/append.S
+
 // What a tracer does that leaves while the call is open.
 InProcessRecorder* parted = nullptr;
 
 void part() {
-  std::vector<std::pair<uint64_t, std::vector<std::byte>>> kept;
-  for (const auto& [offset, bytes] : parted->records().without_records())
-    kept.emplace_back(offset, std::vector<std::byte>(bytes.begin(), bytes.end()));
+  const auto kept = parted->records().without_records();
   auto* memory = reinterpret_cast<std::byte*>(&parted->records().header());
-  const uint64_t size = parted->records().size().layout().size;
+  const agent::SharedLayout layout = parted->records().size().layout();
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-  ASSERT_EQ(mmap(memory, size, PROT_READ | PROT_WRITE, kFlags, -1, 0), memory);
+  ASSERT_EQ(mmap(memory, layout.size, PROT_NONE, kFlags, -1, 0), memory);
+  ASSERT_EQ(mprotect(memory, layout.rings, PROT_READ | PROT_WRITE), 0);
   for (const auto& [offset, bytes] : kept) std::memcpy(memory + offset, bytes.data(), bytes.size());
   parted->control().mode = agent::Mode::off;
   EXPECT_EQ(parted->records().open_calls(), 1);
+  // A thread that a signal has taken back to the beginning of an append.
+  agent::Slot& slot = parted->records().slot(parted->records().used().front());
+  const uint64_t words[agent::kAllEntryWords] = {};
+  for (uint64_t count : {agent::kReturnWords, agent::kAllEntryWords})
+    EXPECT_EQ(rtrace_append_words(&slot, words, count), 0);
 }
 
 TEST(Recorder, ACallThatIsOpenWhenTheMemoryIsPartedEndsInWhatWasKept) {

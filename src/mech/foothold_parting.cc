@@ -1,0 +1,83 @@
+// What stays of the recorder's memory in a process that is let go of while calls by trampoline are open.
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "borrowed_gadget.h"
+#include "rtrace/agent/recorder.h"
+#include "rtrace/arch/placement.h"
+#include "rtrace/base/text.h"
+#include "rtrace/mech/foothold.h"
+
+namespace rtrace::mech {
+
+// The mapping stays where it was, and Control says again where, for the child's thread may be about to look
+// and to write there: a record finds no ring and no owner. Without functions, which a wiped Control has not
+// either.
+std::string Foothold::part(const Means& means, const tracee::ProcessMemory& parent) const {
+  if (!existed() || !shared_.begin) return {};
+  auto control = parent.read_value<agent::Control>(control_.begin + agent::kControlOffset);
+  if (!control) return "its parent has ended";
+  control->functions = 0;
+  const agent::MappingHeader own = header(agent::kSharedMapping, shared_.size());
+  const auto bytes = std::as_bytes(std::span(&own, 1));
+  return part_from(means, *control, {{0, {bytes.begin(), bytes.end()}}});
+}
+
+std::string Foothold::part_for_good(const Means& means, const Pieces& kept) const {
+  if (!existed() || !shared_.begin) return {};
+  const auto control = means.memory.read_value<agent::Control>(control_.begin + agent::kControlOffset);
+  return control ? part_from(means, *control, kept) : "its memory cannot be read";
+}
+
+uint64_t Foothold::size_without_rings(const agent::Control& control) const {
+  return align_up(control.rings - shared_.begin.value, arch::kPageSize);
+}
+
+// The header, which fork children may share, says first what is left: what the program maps in its place is
+// not ours.
+std::string Foothold::unmap_rings(const Means& means) const {
+  if (!existed() || !shared_.begin) return {};
+  const auto control = means.memory.read_value<agent::Control>(control_.begin + agent::kControlOffset);
+  if (!control) return "its memory cannot be read";
+  BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
+  if (!borrowed.failure().empty()) return borrowed.failure();
+  const uint64_t size = size_without_rings(*control);
+  if (means.memory.write_value(shared_.begin + offsetof(agent::MappingHeader, size), size) != 0)
+    return "its memory cannot be written";
+  tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
+  const auto answer = remote.call(SYS_munmap, {shared_.begin.value + size, shared_.size() - size});
+  return answer && *answer == 0 ? std::string() : "the thread could not make the system call";
+}
+
+// In one step, whenever we die: what is put in the mapping's place is whole. Fork children of this memory,
+// too, may be about to look at Control.
+std::string Foothold::part_from(const Means& means, const agent::Control& as, const Pieces& kept) const {
+  BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
+  if (!borrowed.failure().empty()) return borrowed.failure();
+  tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
+  constexpr uint64_t kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  const uint64_t size = size_without_rings(as);
+  const auto spare = remote.call(SYS_mmap, {0, size, PROT_READ | PROT_WRITE, kFlags, ~uint64_t{0}, 0});
+  if (!spare || *spare < 0) return "the thread could not make the system call";
+  const VirtAddr at{static_cast<uint64_t>(*spare)};
+  bool done = true;
+  for (const auto& [offset, bytes] : kept) done &= means.memory.write(at + offset, bytes) == 0;
+  done &= means.memory.write_value(at + offsetof(agent::MappingHeader, size), size) == 0;
+  done &= means.memory.write_value(at + offsetof(agent::SharedHeader, owner), agent::kOwnerDied) == 0;
+  const VirtAddr control_at = control_.begin + agent::kControlOffset;
+  agent::Control control = as;
+  control.mode = agent::Mode::off;
+  constexpr uint64_t kReplace = MREMAP_MAYMOVE | MREMAP_FIXED;
+  done = done && remote.call(SYS_mremap, {at.value, size, size, kReplace, shared_.begin.value}) ==
+                     static_cast<int64_t>(shared_.begin.value);
+  if (done)
+    (void)remote.call(SYS_munmap, {shared_.begin.value + size, shared_.size() - size});
+  else
+    (void)remote.call(SYS_munmap, {at.value, size});
+  done = done && means.memory.write_value(control_at, control) == 0;
+  done =
+      done && remote.call(SYS_madvise, {control_at.value, arch::kPageSize, uint64_t{MADV_KEEPONFORK}}) == 0;
+  return done ? std::string() : "its memory cannot be written";
+}
+
+}  // namespace rtrace::mech

@@ -322,23 +322,39 @@ def bytes_of_file(path, offset, size, _changed):
         return file.read(size)
 
 
-def altered_code(pid):
-    """Where the private executable file mappings of a process differ from their files: (path, offset)."""
-    found = []
+def mapped_code(pid):
+    """Of each private executable file mapping: (path, offset, address, what is there, what the file has)."""
     with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", buffering=0) as memory:
         for line in maps:
             fields = line.split(None, 5)
             if len(fields) < 6 or fields[1] != "r-xp" or not fields[5].startswith("/"):
                 continue
             begin, end = (int(word, 16) for word in fields[0].split("-"))
-            path = fields[5].rstrip("\n")
+            path, offset = fields[5].rstrip("\n"), int(fields[2], 16)
             status = os.stat(path)
-            there = bytes_of_file(path, int(fields[2], 16), end - begin, (status.st_ino, status.st_mtime_ns))
+            there = bytes_of_file(path, offset, end - begin, (status.st_ino, status.st_mtime_ns))
             memory.seek(begin)
-            here = memory.read(end - begin)[:len(there)]
-            if here != there:
-                at = next(i for i, (a, b) in enumerate(zip(here, there)) if a != b)
-                found.append((path, hex(int(fields[2], 16) + at)))
+            yield path, offset, begin, memory.read(end - begin)[:len(there)], there
+
+
+def altered_code(pid):
+    """Where the private executable file mappings of a process differ from their files: (path, offset)."""
+    found = []
+    for path, offset, _, here, there in mapped_code(pid):
+        if here != there:
+            at = next(i for i, (a, b) in enumerate(zip(here, there)) if a != b)
+            found.append((path, hex(offset + at)))
+    return found
+
+
+def foretelling_calls(pid):
+    """Where memory has the call behind which wrapped functions return, and the file has not."""
+    call, found = b"\xff\x54\x24\xf8", []
+    for _, _, begin, here, there in mapped_code(pid):
+        at = -1
+        while (at := here.find(call, at + 1)) != -1:
+            if there[at:at + len(call)] != call:
+                found.append(begin + at)
     return found
 
 

@@ -274,29 +274,11 @@ class InTheCopy(unittest.TestCase):
         self.assertRegex(status, r"SigBlk:\t0+\n")
         self.assertEqual(self.target.end(), 0)
 
-    def calls_that_foretell(self):
-        """Where memory has the call and the file does not."""
-        call, found = b"\xff\x54\x24\xf8", []
-        with open("/proc/%d/maps" % self.target.pid) as maps, open("/proc/%d/mem" % self.target.pid, "rb") as memory:
-            for line in maps:
-                fields = line.split(None, 5)
-                if fields[1] != "r-xp" or len(fields) < 6 or not fields[5].startswith("/"):
-                    continue
-                begin, end = (int(word, 16) for word in fields[0].split("-"))
-                memory.seek(begin)
-                here = memory.read(end - begin)
-                with open(fields[5].rstrip("\n"), "rb") as file:
-                    file.seek(int(fields[2], 16))
-                    there = file.read(end - begin)
-                found += [at for at in (match.start() for match in re.finditer(re.escape(call), here))
-                          if there[at:at + len(call)] != call]
-        return found
-
     def test_the_call_that_foretells_returns_goes_while_one_is_open(self):
         for leave in (lambda attached: attached.stop(), lambda attached: (kill_both(attached), repair(self.target.pid))):
             attached = harness.Attached(self.options, [self.target.pid])
             struct.pack_into("=Q", self.target.board, 8, 1)
-            self.assertEqual(len(harness.wait_until(self.calls_that_foretell, "the call stands")), 1)
+            self.assertEqual(len(harness.wait_until(lambda: harness.foretelling_calls(self.target.pid), "the call stands")), 1)
             harness.wait_until(lambda: harness.read_text("/proc/%d/syscall" % self.target.pid).startswith("0 "),
                                "it waits")
             leave(attached)

@@ -1,7 +1,7 @@
-/* counts FILE: four threads that do nothing but call memcpy(), strtol() and labs(), each checking every
-   result, while the main thread makes children and starts threads that end at once. FILE is mapped shared:
-   its first word ends it, the second counts wrong results, the others how often each thread has called both.
-   counts WAY N: calls of known number, printed at the end; see ways[]. */
+/* counts FILE: four threads that do nothing but call bsearch(), memcpy(), strtol() and labs(), each checking
+   every result, while the main thread makes children and starts threads that end at once. FILE is mapped
+   shared: its first word ends it, the second counts wrong results, the others how often each thread has
+   called both. counts WAY N: calls of known number, printed at the end; see ways[]. */
 #define _GNU_SOURCE
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -27,7 +27,15 @@ struct Board {
 static struct Board* board;
 static char* words[] = {"true", NULL};
 
+static int by_value(const void* one, const void* other) {
+  const long a = *(const long*)one, b = *(const long*)other;
+  return (a > b) - (a < b);
+}
+
 static int call(unsigned long i) {
+  static const long sorted[] = {1, 2, 3, 5, 8, 13, 21};
+  const long* found = bsearch(&sorted[i % 7], sorted, 7, sizeof *sorted, by_value);
+  if (found != &sorted[i % 7]) return 0;
   char text[32], *end;
   int length = 0;
   unsigned long value = i % 1000003;

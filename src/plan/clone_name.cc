@@ -1,4 +1,4 @@
-#include "clone_name.h"
+#include "rtrace/plan/clone_name.h"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +11,16 @@ bool all_digits(std::string_view word) {
 }
 
 // Takes one ".kind.N" off the end of `name` and returns the kind; empty where there is none. The suffixes are
-// those of GCC's clone_function_name() callers (ipa-sra, ipa-cp, ipa-split, lto).
+// those of GCC's clone_function_name() callers (ipa-sra, ipa-cp, ipa-split, lto; ipa-visibility, since GCC 10
+// without a number).
 std::string_view strip_suffix(std::string_view& name) {
-  static constexpr std::array<std::string_view, 4> kKinds = {"isra", "constprop", "part", "lto_priv"};
+  static constexpr std::string_view kLocalAlias = ".localalias";
+  if (name.size() > kLocalAlias.size() && name.ends_with(kLocalAlias)) {
+    name.remove_suffix(kLocalAlias.size());
+    return kLocalAlias.substr(1);
+  }
+  static constexpr std::array<std::string_view, 5> kKinds = {"isra", "constprop", "part", "lto_priv",
+                                                             "localalias"};
   auto number = name.rfind('.');
   if (number == std::string_view::npos || number == 0 || !all_digits(name.substr(number + 1))) return {};
   auto dot = name.rfind('.', number - 1);
@@ -38,7 +45,7 @@ std::optional<CloneName> clone_of(std::string_view symbol) {
   if (is_cold_part(symbol)) return std::nullopt;
   CloneName clone{symbol, false};
   for (std::string_view kind = strip_suffix(clone.plain); !kind.empty(); kind = strip_suffix(clone.plain))
-    clone.raw_arguments |= kind != "lto_priv";
+    clone.raw_arguments |= kind != "lto_priv" && kind != "localalias";
   if (clone.plain.size() == symbol.size()) return std::nullopt;
   return clone;
 }

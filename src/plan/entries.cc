@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "clone_name.h"
+#include "rtrace/plan/clone_name.h"
 #include "planners.h"
 #include "symbol_filter.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "clone_name.h"
+#include "rtrace/plan/clone_name.h"
 #include "process_view.h"
 #include "rtrace/base/text.h"
 

@@ -1,6 +1,6 @@
 #include "symbol_filter.h"
 
-#include "clone_name.h"
+#include "rtrace/plan/clone_name.h"
 #include "filter_reader.h"
 #include "rtrace/base/text.h"
 #include "rtrace/plan/demangled_name.h"

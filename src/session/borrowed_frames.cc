@@ -5,6 +5,7 @@
 
 #include "rtrace/arch/insn.h"
 #include "rtrace/arch/stack_operand.h"
+#include "rtrace/plan/clone_name.h"
 #include "rtrace/unwind/frame_table.h"
 #include "rtrace/unwind/return_frame.h"
 #include "variant_name.h"
@@ -263,6 +264,7 @@ std::optional<mech::BorrowedFrame> lend_a_call(const elf::LoadedObject& object) 
 }  // namespace
 
 std::string why_returns_itself(std::string_view name) {
+  if (const auto clone = plan::clone_of(name)) name = clone->plain;
   const auto* row =
       std::ranges::find_if(kExcluded, [&](const ByName& by) { return is_named(by.name, name); });
   if (row != std::end(kExcluded)) return row->reason;

@@ -9,7 +9,7 @@ namespace rtrace::plan {
 struct CloneName {
   std::string_view plain;  // the function's own name: "gc_start" of "gc_start.part.0.isra.0"
   bool raw_arguments =
-      false;  // .isra, .constprop and .part change what arrives in the registers; .lto_priv only renames
+      false;  // .isra, .constprop and .part change what arrives in the registers; others only rename
 };
 
 // nullopt for a name that is none, and for `.cold` parts.

@@ -361,7 +361,10 @@ void Engine::ended(Task& task, End end) {
   if (process_ended) take_all_records(process);
   if (!process.silent) calls_.abandon_all(task);
   end_record_of(task);
-  if (process_ended) hand_on_counts(process, &task);
+  if (process_ended) {
+    hand_on_counts(process, &task);
+    tell_lost_by_borrowing(process, task.id);
+  }
   if (process_ended && !process.silent && !process.launching) reporter_.take(task.id, timestamp(), end);
   remove_task(task);
   if (process_ended) end_process(process);

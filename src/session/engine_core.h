@@ -49,7 +49,7 @@ class Engine {
   void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
   void commit(Task& task, Image& image, const arch::Regs& before, const arch::Regs& regs);
   bool finish_copy(Task& task, Image& image);
-  void answer_recorder(const Task& task, const Image& image, const arch::Regs& regs);
+  static void answer_recorder(const Task& task, const Image& image, const arch::Regs& regs);
   void deliver(Task& task, int signal);
   bool take_fault(Task& task, int signal);
   void answer_clock(const Task& task, arch::Regs& regs);
@@ -166,8 +166,10 @@ class Engine {
   void account_for_hold(Task& task, uint64_t nanoseconds) const;
   void lend_thread_pointer(Task& parent, Task& child, tracee::NewTask::Kind kind) const;
   void vfork_ended(Task& parent) const;
-  void take_thread_pointer_back(const Process& child) const;
+  void take_thread_pointer_back(Process& child);
   void hand_on_counts(const Process& process, const Task* by);
+  void tell_lost_by_borrowing(Process& process, event::TraceeId who);
+  void tell_lost(event::TraceeId who, uint64_t count, const std::string& why);
 
   // --- engine_records.cc: what threads have recorded by themselves
   bool take_records();

@@ -92,7 +92,12 @@ void Engine::tend_trampolines() {
   }
   if (now - counts_handed_on_ < kHandOn) return;
   counts_handed_on_ = now;
-  for (const auto& [pid, process] : processes_) hand_on_counts(*process, nullptr);
+  for (const auto& [pid, process] : processes_) {
+    hand_on_counts(*process, nullptr);
+    // Beside a summary, where nothing says when they were made, now and then.
+    const auto& lost = process->lost_by_borrowing;
+    if (options_.call_lines || lost.untold > lost.told) tell_lost_by_borrowing(*process, {pid, pid, 0});
+  }
 }
 
 void Engine::hand_on_counts(const Process& process, const Task* by) {
@@ -102,11 +107,20 @@ void Engine::hand_on_counts(const Process& process, const Task* by) {
       (uint64_t{share.inside} + share.outside) * share.nanoseconds_per_tick >> 32;
   const event::TraceeId who = by != nullptr ? by->id : event::TraceeId{process.pid, process.pid, 0};
   process.image->hand_on_counts(who);
-  const uint64_t unplaced = process.image->take_unplaced();
-  if (unplaced == 0) return;
-  const std::string what = "too many threads made them at a time";
-  reporter_.take(who, timestamp(), decode::Lost{unplaced, what});
-  if (!options_.call_lines) reporter_.say(fmt::format("{} lost: {}", counted(unplaced, "call"), what));
+  tell_lost(who, process.image->take_unplaced(), "too many threads made them at a time");
+}
+
+void Engine::tell_lost_by_borrowing(Process& process, event::TraceeId who) {
+  auto& lost = process.lost_by_borrowing;
+  const uint64_t count = std::exchange(lost.untold, 0);
+  lost.told += count;
+  tell_lost(who, count, "of a task that shares its parent's thread pointer");
+}
+
+void Engine::tell_lost(event::TraceeId who, uint64_t count, const std::string& why) {
+  if (count == 0) return;
+  reporter_.take(who, timestamp(), decode::Lost{count, why});
+  if (!options_.call_lines) reporter_.say(fmt::format("{} lost: {}", counted(count, "call"), why));
 }
 
 // Nobody else runs in its memory, nor is about to.
@@ -345,13 +359,12 @@ void Engine::vfork_ended(Task& parent) const {
 // It stands in the recorder's question: for a page, or for who it is.
 void Engine::answer_recorder(const Task& task, const Image& image, const arch::Regs& regs) {
   image.answer_recorder(task.id.tid, regs);
-  if (regs.raw.rdi != 0 || task.process->silent || task.process->borrowed_thread_pointer == 0) return;
-  const std::string what = "of a task that shares its parent's thread pointer";
-  reporter_.take(task.id, timestamp(), decode::Lost{1, what});
-  if (!options_.call_lines) reporter_.say("1 call lost: " + what);
+  if (regs.raw.rdi != 0 || task.process->silent) return;
+  if (task.process->borrowed_thread_pointer != 0) ++task.process->lost_by_borrowing.untold;
 }
 
-void Engine::take_thread_pointer_back(const Process& child) const {
+void Engine::take_thread_pointer_back(Process& child) {
+  tell_lost_by_borrowing(child, {child.pid, child.pid, 0});
   if (child.borrowed_thread_pointer == 0 || child.image == nullptr) return;
   const mech::Trampolines* trampolines = child.image->trampolines();
   if (trampolines != nullptr && trampolines->begun())

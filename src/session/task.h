@@ -26,6 +26,10 @@ struct Process {
   // sites, passes them unseen, and is let go of at its exec.
   bool silent = false;
   uint64_t borrowed_thread_pointer = 0;  // of the thread whose memory it runs in
+  struct Lost {
+    uint64_t untold = 0, told = 0;  // calls
+  };
+  Lost lost_by_borrowing = {};
   TrapDisposition trap;
   bool launching = false;  // the command before its exec
   bool attached = false;   // by -p

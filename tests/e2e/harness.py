@@ -337,12 +337,20 @@ def mapped_code(pid):
             yield path, offset, begin, memory.read(end - begin)[:len(there)], there
 
 
+def differences(here, there):
+    """Where the two differ, byte for byte."""
+    for block in range(0, len(there), 4096):
+        some, others = here[block:block + 4096], there[block:block + 4096]
+        if some != others:
+            yield from (block + i for i, (a, b) in enumerate(zip(some, others)) if a != b)
+
+
 def altered_code(pid):
     """Where the private executable file mappings of a process differ from their files: (path, offset)."""
     found = []
     for path, offset, _, here, there in mapped_code(pid):
-        if here != there:
-            at = next(i for i, (a, b) in enumerate(zip(here, there)) if a != b)
+        at = next(differences(here, there), None)
+        if at is not None:
             found.append((path, hex(offset + at)))
     return found
 

@@ -54,14 +54,13 @@ def jumps(pid):
     for path, _, begin, here, there in harness.mapped_code(pid):
         if "/libc.so" not in path:
             continue
-        at = 0
-        while at < len(there):
-            if here[at] == there[at]:
-                at += 1
+        behind = 0
+        for at in harness.differences(here, there):
+            if at < behind:
                 continue
             if here[at] in found:
                 found[here[at]].append(begin + at)
-            at += 2 if here[at] == 0xeb else 5
+            behind = at + (2 if here[at] == 0xeb else 5)
     return found[0xe9], found[0xeb]
 
 

@@ -144,8 +144,8 @@ def rows():
              AtMost("rtrace, with a string of 30 bytes", 60)), base=records,
             note="All records are read, and all lines in the file, at the end. The threads, the floor's too, do something else for 10 ms "
                  "after each 1000 calls, on a core of their own: what reading and writing costs meanwhile is in `records`. The 1000 in "
-                 "the middle count, of 200 by what they took. Whatever is not known to call nothing, as free() is, returns through a "
-                 "frame that is borrowed, for the sake of unwinders: the processor predicts one return wrongly then."),
+                 "the middle count, of 200 by what they took. Whatever is not known to call nothing, as free() is, returns through "
+                 "frames that are borrowed, for the sake of unwinders."),
         Row("records-summary", "inside the process: count, sum and histogram of the durations", "ns/call", (
             Side(summary, floor(["summary"])), Side("rtrace -c", wrapped(tracers.trampolines, "-c")),
             Side("rtrace -c, from breakpoints on", wrapped(tracers.automatic, "-c")),

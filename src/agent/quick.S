@@ -1,6 +1,7 @@
-// What nearly all calls of wrapped functions go through, in the fewest instructions: the thread has its slot,
-// the time stamp counter serves, and a record is the frame's words alone and has room. Whatever else there is
-// the C++ of recorder.cc does, which this calls.
+// What nearly all calls of wrapped functions go through, in the fewest instructions: the thread has its slot, and
+// a record is the frame's words alone and has room. Whatever else there is the C++ of recorder.cc does, which
+// this calls. The plan's address is the stub's own, so that nothing has to be looked up: where Control has become
+// empty, the plans stay.
 //
 // Besides rax, rcx, rdx, r10 and r11, which the stub has saved, no register changes. Up to what can be seen by
 // anybody, the store of the ring's head or the first count, each of the two may be begun anew at any time
@@ -25,7 +26,7 @@
   mov rtrace_blob+RTRACE_BLOB_CONTROL(%rip), \to
   .endm
 
-// void rtrace_quick_enter(function r11d)
+// void rtrace_quick_enter(FunctionPlan* r11)
   .globl rtrace_quick_enter, rtrace_quick_enter_end, rtrace_quick_count, rtrace_quick_count_end
   .hidden rtrace_quick_enter, rtrace_quick_enter_end, rtrace_quick_count, rtrace_quick_count_end
   .type rtrace_quick_enter, @function
@@ -33,12 +34,8 @@ rtrace_quick_enter:
   .cfi_startproc
   CONTROL %rax
   movzbl (%rax), %r10d
-  cmp $RTRACE_MODE_COUNT, %r10d
-  ja 8f
   test %r10d, %r10d
   jz 8f
-  cmpq $0, RTRACE_CONTROL_CLOCK(%rax)
-  jne 8f
   mov %fs:0, %rdx
   movabs $0x9e3779b97f4a7c15, %rcx
   imul %rdx, %rcx
@@ -53,10 +50,6 @@ rtrace_quick_enter:
   cmp $RTRACE_MODE_COUNT, %r10d
   je 5f
 
-  imul $RTRACE_PLAN_SIZE, %r11, %rdx
-  add RTRACE_CONTROL_PLANS(%rax), %rdx
-  cmp $LOW, %rdx
-  jbe 8f
   mov RTRACE_SLOT_HEAD(%rcx), %r10
   lea 8*RTRACE_ENTRY_WORDS(%r10), %rax
   cmp RTRACE_SLOT_ROOM_END(%rcx), %rax
@@ -71,11 +64,8 @@ rtrace_quick_enter:
   prefetchw 3008(%r10)
   prefetchw 3072(%r10)
   prefetchw 3136(%r10)
-  mov RTRACE_PLAN_ENTRY_HEAD(%rdx), %rax
+  mov RTRACE_PLAN_ENTRY_HEAD(%r11), %rax
   mov %rax, (%r10)
-  movzwl RTRACE_PLAN_ENTRY_HEAD+2(%rdx), %eax
-  shl $3, %eax
-  mov %rax, KEPT(3)                     // the record's bytes
   mov RTRACE_SLOT_LOST(%rcx), %rax
   mov %rax, 16(%r10)
   mov RTRACE_SLOT_HELD(%rcx), %rax
@@ -105,7 +95,8 @@ rtrace_quick_enter:
   shl $32, %rdx
   or %rdx, %rax
   mov %rax, 8(%r10)
-  mov KEPT(3), %rax
+  movzwl RTRACE_PLAN_ENTRY_WORDS(%r11), %eax
+  shl $3, %eax
   add %rax, RTRACE_SLOT_HEAD(%rcx)
 rtrace_quick_enter_end:
   CONTROL %rax
@@ -120,7 +111,8 @@ rtrace_quick_enter_end:
 5:                                      // counts; rax: control, rcx: slot
 rtrace_quick_count:
   mov RTRACE_SLOT_INDEX_ROW(%rcx), %r10
-  mov (%r10,%r11,4), %edx               // the function's summary, plus 1
+  mov RTRACE_PLAN_FUNCTION(%r11), %edx
+  mov (%r10,%rdx,4), %edx               // its summary, plus 1
   cmp RTRACE_CONTROL_FUNCTIONS(%rax), %edx
   jbe 8f
   cmp RTRACE_CONTROL_SUMMARIES_COUNT(%rax), %edx
@@ -162,7 +154,7 @@ rtrace_quick_count_end:
   mov %r14, FRAME(RTRACE_FRAME_SAVED + 32)
   mov %r15, FRAME(RTRACE_FRAME_SAVED + 40)
   lea -RTRACE_FRAME_SIZE(%rbp), %rdi
-  mov %r11d, %esi
+  mov RTRACE_PLAN_FUNCTION(%r11), %esi
   xor %edx, %edx
   call rtrace_enter
   mov FRAME(RTRACE_FRAME_ARGUMENTS), %rdi
@@ -175,7 +167,7 @@ rtrace_quick_count_end:
   .cfi_endproc
   .size rtrace_quick_enter, . - rtrace_quick_enter
 
-// void rtrace_quick_leave(r11d: function, and its failure above RTRACE_FUNCTION_BITS)
+// void rtrace_quick_leave(FunctionPlan* r11)
   .globl rtrace_quick_leave, rtrace_quick_leave_end, rtrace_quick_counted, rtrace_quick_counted_end
   .hidden rtrace_quick_leave, rtrace_quick_leave_end, rtrace_quick_counted, rtrace_quick_counted_end
   .type rtrace_quick_leave, @function
@@ -186,25 +178,21 @@ rtrace_quick_leave:
   lea (%rax,%rdx), %r10
   CONTROL %rax
   movzbl (%rax), %ecx                   // once: a child may find it off the next time
-  cmp $RTRACE_MODE_COUNT, %ecx
-  ja 8f
   test %ecx, %ecx
   jz 8f
   cmpq $RTRACE_UNRECORDED, KEPT(0)
   jb 9f
   je 8f
-  cmpq $0, RTRACE_CONTROL_CLOCK(%rax)
-  jne 8f
-  test $(-1 << RTRACE_FUNCTION_BITS), %r11d
-  jz 1f
+  cmpb $0, RTRACE_PLAN_FAILURE(%r11)
+  je 1f
   // Whatever may show a failure.
   mov FRAME(RTRACE_FRAME_RESULT), %rdx
   cmp $-1, %edx
   je 8f
   test %rdx, %rdx
   jnz 1f
-  cmp $(RTRACE_FAILURE_NULL << RTRACE_FUNCTION_BITS), %r11d
-  jae 8f
+  cmpb $RTRACE_FAILURE_NULL, RTRACE_PLAN_FAILURE(%r11)
+  je 8f
 1:
   cmp $RTRACE_MODE_COUNT, %ecx
   mov KEPT(2), %rcx
@@ -213,14 +201,6 @@ rtrace_quick_leave:
   mov %fs:0, %rdx                       // it may return on another thread than it began on
   cmp %rdx, (%rcx)
   jne 8f
-  mov %r11d, %edx
-  and $((1 << RTRACE_FUNCTION_BITS) - 1), %edx
-  imul $RTRACE_PLAN_SIZE, %rdx, %rdx
-  add RTRACE_CONTROL_PLANS(%rax), %rdx
-  cmp $LOW, %rdx
-  jbe 8f
-  mov RTRACE_PLAN_RETURN_HEAD(%rdx), %rax
-  mov %rax, KEPT(3)
   mov RTRACE_SLOT_HEAD(%rcx), %rdx
   lea 8*RTRACE_RETURN_WORDS(%rdx), %rax
   cmp RTRACE_SLOT_ROOM_END(%rcx), %rax
@@ -229,7 +209,7 @@ rtrace_quick_leave:
   dec %rax
   and %rax, %rdx
   add RTRACE_SLOT_RING(%rcx), %rdx
-  mov KEPT(3), %rax
+  mov RTRACE_PLAN_RETURN_HEAD(%r11), %rax
   mov %rax, (%rdx)
   mov %r10, 8(%rdx)
   mov RTRACE_SLOT_LOST(%rcx), %rax
@@ -326,13 +306,12 @@ rtrace_quick_counted_end:
 8:
   sub $8, %rsp
   .cfi_adjust_cfa_offset 8
-  and $((1 << RTRACE_FUNCTION_BITS) - 1), %r11d
   mov %rsi, FRAME(RTRACE_FRAME_SAVED + 8)
   mov %rdi, FRAME(RTRACE_FRAME_SAVED + 16)
   mov %r8, FRAME(RTRACE_FRAME_SAVED + 24)
   mov %r9, FRAME(RTRACE_FRAME_SAVED + 32)
   lea -RTRACE_FRAME_SIZE(%rbp), %rdi
-  mov %r11d, %esi
+  mov RTRACE_PLAN_FUNCTION(%r11), %esi
   call rtrace_leave
   mov FRAME(RTRACE_FRAME_SAVED + 8), %rsi
   mov FRAME(RTRACE_FRAME_SAVED + 16), %rdi

@@ -86,10 +86,10 @@ Appended append(const Control& control, Slot& slot, WrapperFrame& frame, uint64_
 }
 
 // With Slot::questions as they are then, which nothing else needs yet.
-void stamp_entry(const Control& control, const Slot& slot, WrapperFrame& frame) {
+void stamp_entry(const Slot& slot, WrapperFrame& frame) {
   frame.kept.second = slot.questions;
   frame.entry.held = slot.held;
-  frame.entry.ticks = now(control);
+  frame.entry.ticks = time_stamp_counter();
 }
 
 Appended append_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan,
@@ -100,7 +100,7 @@ Appended append_entry(const Control& control, Slot& slot, WrapperFrame& frame, c
   if ((plan.flags & FunctionPlan::kVectors) != 0)
     add_piece(pieces, kVectorPiece, address_of(&frame) - kVectorsAtEntry, kVectorsAtEntry);
   add_captures(pieces, reader, plan.at_entry, frame.entry.arguments, nullptr);
-  if (frame.entry.ticks == 0) stamp_entry(control, slot, frame);
+  if (frame.entry.ticks == 0) stamp_entry(slot, frame);
   return append(control, slot, frame, plan.entry_words, pieces);
 }
 
@@ -165,8 +165,8 @@ bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
 
 // What has passed since then was not the program's: copying, and waiting for room. A share of it is known
 // beforehand, and is all that there is where quick.S records, and mostly here. `questions` as they were then.
-void hold_since(const Control& control, Slot& slot, uint64_t then, uint64_t questions, uint64_t share) {
-  const uint64_t passed = now(control) - then, stood = slot.questions - questions;
+void hold_since(Slot& slot, uint64_t then, uint64_t questions, uint64_t share) {
+  const uint64_t passed = time_stamp_counter() - then, stood = slot.questions - questions;
   const uint64_t held = passed > stood ? passed - stood : 0;
   add_alone(slot.held, held > share ? held : share);
 }
@@ -192,13 +192,12 @@ void keep_call(const Control& control, WrapperFrame& frame, Slot& slot, uint64_t
 void record_entry(const Control& control, Slot& slot, WrapperFrame& frame, const FunctionPlan& plan) {
   const bool inside = is_inside_another(slot);
   frame.entry.ticks = 0;
-  if (inside) stamp_entry(control, slot, frame);
+  if (inside) stamp_entry(slot, frame);
   const Appended appended = append_record<append_entry>(control, slot, frame, plan, plan.at_entry);
   const uint64_t questions = frame.kept.second;
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_entries) : : "cc");
   keep_call(control, frame, slot, appended.call);
-  if (inside || !appended.quick)
-    return hold_since(control, slot, frame.entry.ticks, questions, control.share_inside);
+  if (inside || !appended.quick) return hold_since(slot, frame.entry.ticks, questions, control.share_inside);
   add_alone(slot.held, control.share_inside);
 }
 
@@ -208,7 +207,7 @@ void record_return(const Control& control, Slot& slot, WrapperFrame& frame, cons
   if (appended.call == 0) asm volatile("incl %0" : "+m"(slot.lost_returns) : : "cc");
   look_for_room(slot);
   if (is_inside_another(slot) || !appended.quick)
-    return hold_since(control, slot, then, questions, control.share_outside);
+    return hold_since(slot, then, questions, control.share_outside);
   add_alone(slot.held, control.share_outside);
 }
 
@@ -238,7 +237,7 @@ __attribute__((noinline)) uint64_t count_one_entry(const Control& found, Wrapper
   const uint64_t bytes = passed.any() ? passed_bytes(whole ? control : found, frame, passed) : 0;
   Slot* const slot = whole ? own_slot(control) : nullptr;
   if (slot != nullptr)
-    count_entry(control, *slot, {function, stack_pointer(frame), now(control)}, frame.kept);
+    count_entry(control, *slot, {function, stack_pointer(frame), time_stamp_counter()}, frame.kept);
   return bytes;
 }
 
@@ -247,7 +246,7 @@ __attribute__((noinline)) void count_one_return(const Control& found, WrapperFra
   alignas(Control) ControlRoom room;
   if (!copy_whole(found, room)) return;
   const Control& control = *reinterpret_cast<const Control*>(room);
-  const uint64_t ticks = now(control);
+  const uint64_t ticks = time_stamp_counter();
   Slot* const slot = own_slot(control);
   if (slot == nullptr) return;
   const bool failed = has_failed(*slot, *plan_of(control, function), frame.returned.result);
@@ -299,7 +298,7 @@ void leave(const Control& control, WrapperFrame& frame, uint32_t function) {
   const Mode mode = mode_now(control);
   if (mode == Mode::off) return close_call(control, frame, function);
   if (mode == Mode::count) return count_one_return(control, frame, function);
-  const uint64_t ticks = now(control);
+  const uint64_t ticks = time_stamp_counter();
   Slot* const slot = own_slot(control);
   const FunctionPlan* const plan = plan_of(control, function);
   if (slot == nullptr || plan == nullptr) return;

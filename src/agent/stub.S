@@ -65,8 +65,8 @@ PART quick_enter
   mov %rax, FRAME(RTRACE_FRAME_RAX)
   mov %r10, FRAME(RTRACE_FRAME_R10)
   mov %r11, FRAME(RTRACE_FRAME_R11)
-  mov $0, %r11d
-FIELD quick_enter_function, 4
+  movabs $0, %r11
+FIELD quick_enter_plan, 8
   movabs $0, %rax
 FIELD quick_enter_address, 8
   call *%rax
@@ -225,8 +225,8 @@ PART quick_leave
   mov %rcx, FRAME(RTRACE_FRAME_SAVED)
   mov %r10, FRAME(RTRACE_FRAME_R10)
   mov %r11, FRAME(RTRACE_FRAME_SAVED + 40)
-  mov $0, %r11d
-FIELD quick_leave_function, 4
+  movabs $0, %r11
+FIELD quick_leave_plan, 8
   movabs $0, %rax
 FIELD quick_leave_address, 8
   call *%rax

@@ -45,16 +45,6 @@ inline bool copy_whole(const Control& control, ControlRoom& copy) {
   return !is_empty(control);
 }
 
-// By the processor's counter where that serves, else in nanoseconds.
-__attribute__((always_inline)) inline uint64_t now(const Control& control) {
-  const uint64_t clock = once(control.clock);
-  if (clock == 0) return time_stamp_counter();
-  constexpr int kMonotonic = 1;  // CLOCK_MONOTONIC
-  uint64_t time[2] = {};
-  reinterpret_cast<int (*)(int, uint64_t*)>(clock)(kMonotonic, time);
-  return time[0] * 1'000'000'000 + time[1];
-}
-
 // The psABI's thread control block begins with its own address (ELF TLS, variant II). Wrappers are only put
 // where every thread has one.
 inline uint64_t thread_pointer() {

@@ -213,7 +213,11 @@ bool AgentLink::set_shapes(const tracee::ProcessMemory& memory, uint64_t first,
 bool AgentLink::set_plan(const tracee::ProcessMemory& memory, uint32_t function,
                          agent::FunctionPlan plan) const {
   plan.finish(function);
-  return put(memory, control_.begin + agent::kPlansOffset + function * sizeof plan, plan);
+  return put(memory, plan_at(function), plan);
+}
+
+VirtAddr AgentLink::plan_at(uint32_t function) const {
+  return control_.begin + agent::kPlansOffset + function * sizeof(agent::FunctionPlan);
 }
 
 bool AgentLink::note_entry(const tracee::ProcessMemory& memory, uint32_t function,

@@ -41,8 +41,13 @@ class OwnRecorder {
     head.control = reinterpret_cast<uint64_t>(&control_);
     const VirtAddr base{reinterpret_cast<uint64_t>(code_)};
     const auto stub = wrapper_stub(plan_, 0,
-                                   {base + kStub, base + kLeaf, base + head.enter, base + head.leave,
-                                    base + head.quick_enter, base + head.quick_leave});
+                                   {base + kStub,
+                                    base + kLeaf,
+                                    base + head.enter,
+                                    base + head.leave,
+                                    base + head.quick_enter,
+                                    base + head.quick_leave,
+                                    {reinterpret_cast<uint64_t>(&plan_)}});
     if (!stub) return;
     std::memcpy(code_ + kStub, stub->code.data(), stub->code.size());
     code_[kLeaf] = std::byte{0xc3};  // ret

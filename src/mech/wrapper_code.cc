@@ -29,9 +29,10 @@ std::string Trampolines::write_code(const Function& function, const Made& made,
   const Foothold& foothold = space_.foothold();
   agent::FunctionPlan plan = function.plan;
   if (function.borrowed) plan.flags |= agent::FunctionPlan::kBorrowedFrame;
-  const auto wrapper = wrapper_stub(plan, index,
-                                    {made.stub, made.copy, foothold.enter(), foothold.leave_call(),
-                                     foothold.quick_enter(), foothold.quick_leave(), function.borrowed});
+  const auto wrapper =
+      wrapper_stub(plan, index,
+                   {made.stub, made.copy, foothold.enter(), foothold.leave_call(), foothold.quick_enter(),
+                    foothold.quick_leave(), link_.plan_at(index), function.borrowed});
   const bool written = wrapper && space_.memory().write(made.copy, copy) == 0 &&
                        space_.memory().write(made.stub, wrapper->code) == 0 &&
                        write_plan(function, plan, index);

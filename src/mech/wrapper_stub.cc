@@ -70,10 +70,10 @@ bool enters_quickly(const agent::FunctionPlan& plan) {
          !has(plan, agent::FunctionPlan::kEntryOnly);
 }
 
-void add_quick_entry(Builder& builder, uint32_t function, VirtAddr quick_enter) {
+void add_quick_entry(Builder& builder, const WrapperAddresses& at) {
   builder.add(rtrace_stub_quick_enter, rtrace_stub_pass);
-  builder.fill(rtrace_stub_quick_enter_function, function);
-  builder.fill(rtrace_stub_quick_enter_address, quick_enter.value);
+  builder.fill(rtrace_stub_quick_enter_plan, at.plan.value);
+  builder.fill(rtrace_stub_quick_enter_address, at.quick_enter.value);
 }
 
 void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t function,
@@ -84,7 +84,7 @@ void add_entry(Builder& builder, const agent::FunctionPlan& plan, uint32_t funct
   builder.frame(StubFrame::Base::rsp, 16);
   builder.add(rtrace_stub_frame + 1, rtrace_stub_save);
   builder.frame(StubFrame::Base::rbp, 16);
-  if (enters_quickly(plan)) return add_quick_entry(builder, function, at.quick_enter);
+  if (enters_quickly(plan)) return add_quick_entry(builder, at);
   builder.add(rtrace_stub_save, rtrace_stub_save_vectors);
   if (has(plan, agent::FunctionPlan::kVectors)) builder.add(rtrace_stub_save_vectors, rtrace_stub_enter);
   builder.add(rtrace_stub_enter, rtrace_stub_quick_enter);
@@ -102,8 +102,7 @@ void add_recorded_return(Builder& builder, const agent::FunctionPlan& plan, uint
                          const WrapperAddresses& at) {
   if (plan.plain_return()) {
     builder.add(rtrace_stub_quick_leave, rtrace_stub_unframe);
-    builder.fill(rtrace_stub_quick_leave_function, function | static_cast<uint32_t>(plan.failure)
-                                                                  << RTRACE_FUNCTION_BITS);
+    builder.fill(rtrace_stub_quick_leave_plan, at.plan.value);
     return builder.fill(rtrace_stub_quick_leave_address, at.quick_leave.value);
   }
   builder.add(rtrace_stub_returned, rtrace_stub_save_vector_results);

@@ -120,7 +120,6 @@ struct Control {
   uint64_t summaries;
   uint64_t rings;
   uint64_t ring_bytes;            // a power of two, at least kLeastRing
-  uint64_t clock;                 // clock_gettime of the vdso, where the TSC will not do; else 0
   uint64_t nanoseconds_per_tick;  // times 2^32
   // What the recorder itself takes of a call, in ticks: between its two stamps, and outside of them. Of a
   // record that is long, waits for room, or lies inside another call and goes through C++, it is measured.
@@ -357,20 +356,19 @@ static_assert(offsetof(Slot, head) == RTRACE_SLOT_HEAD && offsetof(Slot, ring) =
               offsetof(Slot, index_row) == RTRACE_SLOT_INDEX_ROW && offsetof(Slot, thread) == 0);
 static_assert(sizeof(Slot) == 1 << RTRACE_SLOT_BITS && sizeof(Summary) == 1 << RTRACE_SUMMARY_BITS &&
               sizeof(SharedHeader) <= 4096 && sizeof(Control) <= 4096);
-static_assert(static_cast<int>(Mode::record) == RTRACE_MODE_RECORD &&
-              static_cast<int>(Mode::count) == RTRACE_MODE_COUNT && offsetof(Control, mode) == 0 &&
-              offsetof(Control, functions) == RTRACE_CONTROL_FUNCTIONS &&
-              offsetof(Control, plans) == RTRACE_CONTROL_PLANS &&
+static_assert(static_cast<int>(Mode::off) == 0 && static_cast<int>(Mode::count) == RTRACE_MODE_COUNT &&
+              offsetof(Control, mode) == 0 && offsetof(Control, functions) == RTRACE_CONTROL_FUNCTIONS &&
               offsetof(Control, slots) == RTRACE_CONTROL_SLOTS &&
               offsetof(Control, summaries) == RTRACE_CONTROL_SUMMARIES &&
-              offsetof(Control, clock) == RTRACE_CONTROL_CLOCK &&
               offsetof(Control, nanoseconds_per_tick) == RTRACE_CONTROL_NANOSECONDS &&
               offsetof(Control, share_inside) == RTRACE_CONTROL_INSIDE &&
               offsetof(Control, share_outside) == RTRACE_CONTROL_OUTSIDE &&
               offsetof(Control, summaries_count) == RTRACE_CONTROL_SUMMARIES_COUNT &&
               offsetof(Control, slot_mask) == RTRACE_CONTROL_SLOT_MASK);
-static_assert(sizeof(FunctionPlan) == RTRACE_PLAN_SIZE &&
+static_assert(offsetof(FunctionPlan, failure) == RTRACE_PLAN_FAILURE && sizeof(Failure) == 1 &&
               offsetof(FunctionPlan, entry_head) == RTRACE_PLAN_ENTRY_HEAD &&
+              RTRACE_PLAN_ENTRY_HEAD + offsetof(RecordHead, words) == RTRACE_PLAN_ENTRY_WORDS &&
+              RTRACE_PLAN_ENTRY_HEAD + offsetof(RecordHead, function) == RTRACE_PLAN_FUNCTION &&
               offsetof(FunctionPlan, return_head) == RTRACE_PLAN_RETURN_HEAD &&
               static_cast<int>(Failure::null) == RTRACE_FAILURE_NULL &&
               offsetof(Blob, control) == RTRACE_BLOB_CONTROL);

@@ -19,6 +19,6 @@ extern const unsigned char rtrace_stub_enter_function[], rtrace_stub_enter_passe
     rtrace_stub_launch_gadget[], rtrace_stub_foretell_function[], rtrace_stub_foretell_second[],
     rtrace_stub_foretell_first[], rtrace_stub_foretell_call[], rtrace_stub_call_distance[],
     rtrace_stub_leave_function[], rtrace_stub_leave_address[], rtrace_stub_jump_distance[],
-    rtrace_stub_quick_enter_function[], rtrace_stub_quick_enter_address[], rtrace_stub_quick_leave_function[],
+    rtrace_stub_quick_enter_plan[], rtrace_stub_quick_enter_address[], rtrace_stub_quick_leave_plan[],
     rtrace_stub_quick_leave_address[];
 }

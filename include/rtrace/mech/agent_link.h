@@ -47,6 +47,7 @@ class AgentLink {
 
   // False where the tracee's memory cannot be written.
   bool set_plan(const tracee::ProcessMemory& memory, uint32_t function, agent::FunctionPlan plan) const;
+  VirtAddr plan_at(uint32_t function) const;
   // So many entries of the table of shapes, from number `first` on.
   bool set_shapes(const tracee::ProcessMemory& memory, uint64_t first,
                   std::span<const agent::ShapeEntry> entries) const;

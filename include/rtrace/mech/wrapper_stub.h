@@ -107,6 +107,7 @@ struct WrapperAddresses {
   VirtAddr original;      // what it calls: the displaced instructions, within rel32's reach of the stub
   VirtAddr enter, leave;  // of the blob, anywhere
   VirtAddr quick_enter, quick_leave;
+  VirtAddr plan;  // in the tracee
   // One that calls for a function with arguments in memory, and for no other.
   std::optional<BorrowedFrame> borrowed = std::nullopt;
 };

@@ -5,7 +5,7 @@
   .hidden rtrace_blob
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
-  .long 12, 1               // kAbiVersion, kBlobMapping
+  .long 13, 1               // kAbiVersion, kBlobMapping
   .quad 0, 0                // size, session: by the tracer
   .quad rtrace_bridge, restorer, gadget
   .quad 0, 0, 0             // table, frame area

@@ -142,10 +142,15 @@ class InProcessRecorder {
     head.control = reinterpret_cast<uint64_t>(&control_);
     const VirtAddr base{code_.begin};
     for (size_t i = 0; i < functions_.size(); ++i) {
-      const auto stub =
-          wrapper_stub(functions_[i].plan, static_cast<uint32_t>(i),
-                       {stub_address(i), address(i) + 5, base + head.enter, base + head.leave,
-                        base + head.quick_enter, base + head.quick_leave, functions_[i].borrowed});
+      const auto stub = wrapper_stub(functions_[i].plan, static_cast<uint32_t>(i),
+                                     {stub_address(i),
+                                      address(i) + 5,
+                                      base + head.enter,
+                                      base + head.leave,
+                                      base + head.quick_enter,
+                                      base + head.quick_leave,
+                                      {reinterpret_cast<uint64_t>(&plans_[i])},
+                                      functions_[i].borrowed});
       CHECK(stub.has_value(), "the stub is out of reach");
       std::memcpy(reinterpret_cast<void*>(stub_address(i).value), stub->code.data(), stub->code.size());
       stubs_.push_back(*stub);

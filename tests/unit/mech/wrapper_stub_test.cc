@@ -14,7 +14,8 @@ constexpr VirtAddr kStub{0x7f0000010000};
 constexpr VirtAddr kOriginal{0x7f0000020000};
 constexpr VirtAddr kEnter{0x100000001000}, kLeave{0x100000002000};
 constexpr VirtAddr kQuickEnter{0x100000003000}, kQuickLeave{0x100000004000};
-constexpr WrapperAddresses kAt{kStub, kOriginal, kEnter, kLeave, kQuickEnter, kQuickLeave};
+constexpr VirtAddr kPlan{0x100000005000};
+constexpr WrapperAddresses kAt{kStub, kOriginal, kEnter, kLeave, kQuickEnter, kQuickLeave, kPlan};
 
 agent::FunctionPlan plain_plan() {
   agent::FunctionPlan plan{};
@@ -58,7 +59,7 @@ mov qword ptr [rbp - 0x30], rdx
 mov qword ptr [rbp - 0xe0], rcx
 mov qword ptr [rbp - 0x38], r10
 mov qword ptr [rbp - 0xb8], r11
-mov r11d, 7
+movabs r11, 0x100000005000
 movabs rax, 0x100000004000
 call rax
 mov rax, qword ptr [rbp - 0xe8]
@@ -79,7 +80,7 @@ mov qword ptr [rbp - 0x98], rcx
 mov qword ptr [rbp - 0x80], rax
 mov qword ptr [rbp - 0x38], r10
 mov qword ptr [rbp - 0x30], r11
-mov r11d, 7
+movabs r11, 0x100000005000
 movabs rax, 0x100000003000
 call rax
 mov rdx, qword ptr [rbp - 0xa0]
@@ -162,11 +163,11 @@ ret
 )");
 }
 
-TEST(WrapperStub, TellsTheRecorderHowAFailureShows) {
+TEST(WrapperStub, IsForQuickReturnsWhereAFailureTellsThatErrnoIsWanted) {
   agent::FunctionPlan plan = plain_plan();
   plan.failure = agent::Failure::null;
   plan.errno_offset = -64;
-  EXPECT_THAT(made_of(plan), HasSubstr("mov r11d, 0x3000007\nmovabs rax, 0x100000004000"));
+  EXPECT_THAT(made_of(plan), HasSubstr("movabs r11, 0x100000005000\nmovabs rax, 0x100000004000"));
   plan.failure = agent::Failure::none;  // then errno is wanted of each return
   EXPECT_THAT(made_of(plan), HasSubstr("movabs rax, 0x100000002000"));
 }
@@ -200,10 +201,10 @@ TEST(WrapperStub, BehindABorrowedFrameJumpsToTheFunction) {
   const std::string text = listing(borrowing(plain_plan(), kWords));
   EXPECT_EQ(text.substr(text.find("mov r11, ")), R"(mov r11, qword ptr [rbp - 0x30]
 lea rsp, [rbp - 0x28]
-call 0x7f00000100c2
+call 0x7f00000100ca
 mov qword ptr [rsp + 0x28], rbp
 lea rbp, [rsp + 0x28]
-)" + kRecordsReturn + R"(call 0x7f00000100c8
+)" + kRecordsReturn + R"(call 0x7f00000100d0
 int3
 movabs rax, 0x7f0000300010
 mov qword ptr [rsp], rax
@@ -234,7 +235,7 @@ constexpr BorrowedFrame kForetold{{0x7f0000300040}, 0x38, 0, 8, {0x7f0000300050}
 TEST(WrapperStub, WhoseReturnIsForetoldGoesByTheCallOrWithout) {
   const WrapperStub stub = borrowing(plain_plan(), kForetold);
   const std::string text = listing(stub);
-  EXPECT_THAT(text, HasSubstr("lea rsp, [rbp - 0x28]\ncall 0x7f00000100c2\n"));
+  EXPECT_THAT(text, HasSubstr("lea rsp, [rbp - 0x28]\ncall 0x7f00000100ca\n"));
   EXPECT_EQ(at(stub, stub.returns_to), "mov qword ptr [rsp + 0x28], rbp");
   const std::string jump = "jmp qword ptr [rip]\n";
   EXPECT_THAT(text, HasSubstr(R"(leave

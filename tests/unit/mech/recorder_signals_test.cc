@@ -348,6 +348,13 @@ TEST_F(Signals, CountsAreExactWhereverAHandlerCountsToo) {
   }
 }
 
+// What runs in the tracee has no sanitizer in it, and forks of a process that has take some ten times as long.
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kForkStride = 4;
+#else
+constexpr size_t kForkStride = 1;
+#endif
+
 // With a tracer that is dead, or about to be: the child writes to its parent's memory then, which nobody
 // reads.
 void Signals::fork_after_each_instruction(const Setting& setting,
@@ -363,13 +370,13 @@ void Signals::fork_after_each_instruction(const Setting& setting,
   enter_scene(recorder);
   scene.recorder = &recorder;
   const std::vector<Step> steps = steps_of_a_call(text);
-  for (const Step& step : steps) {
-    const uint64_t sum = call_through(step, text, 2);
+  for (size_t at = steps.size() % kForkStride; at < steps.size(); at += kForkStride) {
+    const uint64_t sum = call_through(steps[at], text, 2);
     if (scene.in_child) _exit(sum == text + 2 && rt_traced(text, 4) == text + 4 ? 0 : 1);
     EXPECT_EQ(sum, text + 2);
   }
   recorder.unpatch();
-  EXPECT_GT(scene.handled, 60u);
+  EXPECT_GT(scene.handled, 60u / kForkStride);
   std::string lost;
   for (uint64_t at : scene.lost) lost += fmt::format(" {:#x}", at - scene.code.begin.value);
   EXPECT_EQ(lost, "");

@@ -348,7 +348,8 @@ TEST_F(Signals, CountsAreExactWhereverAHandlerCountsToo) {
   }
 }
 
-// What runs in the tracee has no sanitizer in it, and forks of a process that has take some ten times as long.
+// What runs in the tracee has no sanitizer in it, and forks of a process that has take some ten times as
+// long.
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kForkStride = 4;
 #else

@@ -41,7 +41,7 @@ class Repair {
  public:
   Repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files)
       : pid_(pid), memory_(pid), maps_(tracee::read_maps(pid)), remains_(find_remains(memory_, maps_)) {
-    remains_.bytes.insert(remains_.bytes.end(), known.begin(), known.end());
+    add_known(known);
     if (files) add_outside_jumps(remains_.bytes, compare_with_files(pid, memory_, maps_), memory_);
     order_jumps(remains_.bytes);
     for (const auto& bytes : remains_.bytes)
@@ -54,6 +54,7 @@ class Repair {
   const std::vector<pid_t>& children() const { return children_; }
 
  private:
+  void add_known(const std::vector<ForeignBytes>& known);
   void run_threads();
   size_t standing() const {
     return static_cast<size_t>(
@@ -91,6 +92,14 @@ class Repair {
   std::vector<pid_t> children_;
   Repaired repaired_;
 };
+
+// What its own memory tells goes first.
+void Repair::add_known(const std::vector<ForeignBytes>& known) {
+  std::unordered_set<VirtAddr> found;
+  for (const auto& bytes : remains_.bytes) found.insert(bytes.address);
+  for (const auto& bytes : known)
+    if (!found.contains(bytes.address)) remains_.bytes.push_back(bytes);
+}
 
 // In a gadget on loan.
 bool Repair::in_borrowed(VirtAddr pc) const {

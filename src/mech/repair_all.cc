@@ -24,7 +24,7 @@ class Rounds {
   struct Patient {
     std::vector<ForeignBytes> bytes = {};
     RepairOutcome outcome = {};
-    bool visited = false;
+    unsigned visits = 0;
     bool waits = false;  // something is left, and another visit may take it out
   };
   bool visit_new();
@@ -40,20 +40,22 @@ class Rounds {
 };
 
 // A thread that is in the way is elsewhere a moment later, or, on a busy machine, once it has been given
-// time.
+// time: there a visit may take a second, and a few are made all the same.
 bool Rounds::is_waited_for(const Patient& patient) const {
   const Repaired& repaired = patient.outcome.repaired;
   constexpr int kTimesAsLong = 6;
-  constexpr std::chrono::milliseconds kLongest(3000);
+  constexpr std::chrono::milliseconds kLongest(3000), kBusy(30'000);
+  constexpr unsigned kFewestVisits = 8;
+  if (!patient.waits || (repaired.inert && wish_.until == Until::inert)) return false;
+  const auto elapsed = Clock::now() - begin_;
   const auto patience = repaired.passing
                             ? std::max(wish_.patience, std::min(wish_.patience * kTimesAsLong, kLongest))
                             : wish_.patience;
-  return patient.waits && !(repaired.inert && wish_.until == Until::inert) &&
-         Clock::now() - begin_ < patience;
+  return elapsed < patience || (elapsed < kBusy && patient.visits < kFewestVisits);
 }
 
 void Rounds::visit(pid_t pid, Patient& patient, bool files) {
-  const bool first = !std::exchange(patient.visited, true);
+  const bool first = patient.visits++ == 0;
   patient.waits = false;
   RepairOnce once;
   try {
@@ -79,7 +81,7 @@ bool Rounds::visit_new() {
   for (bool again = true; again;) {
     again = false;
     for (auto& [pid, patient] : patients_) {  // a visit may add some
-      if (patient.visited) continue;
+      if (patient.visits != 0) continue;
       visit(pid, patient, wish_.files);
       const Repaired& repaired = patient.outcome.repaired;
       had_code |= repaired.places > 0 || repaired.standing > 0;

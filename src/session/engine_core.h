@@ -167,6 +167,8 @@ class Engine {
   void lend_thread_pointer(Task& parent, Task& child, tracee::NewTask::Kind kind) const;
   void vfork_ended(Task& parent) const;
   void take_thread_pointer_back(Process& child);
+  bool is_lent(const Image& image, uint64_t thread_pointer) const;
+  void mute_lent(Image& image) const;
   void hand_on_counts(const Process& process, const Task* by);
   void tell_lost_by_borrowing(Process& process, event::TraceeId who);
   void tell_lost(event::TraceeId who, uint64_t count, const std::string& why);

@@ -325,6 +325,7 @@ void Engine::on(Task& task, tracee::Exec) {
   task.tail_jump.reset();
   if (!process.launching) reporter_.take(task.id, timestamp(), decode::Executed{program_of(pid)});
   if (execve) syscalls_.executed(task, *execve);
+  take_thread_pointer_back(process);
   abandon_image(process);
   begin_image(task);
 }

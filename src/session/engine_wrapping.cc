@@ -86,7 +86,9 @@ void Engine::tend_trampolines() {
     with_stopped(pid, [&](const NeedStopped& need_stopped) {
       // Who has met a site and will meet it again, for a signal took it back, must find it as it was.
       if (!need_stopped.all() || awaits_replay(*image)) return image->wrap_later();
-      if (!image->wrap_late(need_stopped) && !image->has_idle_returns()) return;
+      const bool wrapped = image->wrap_late(need_stopped);
+      if (wrapped) mute_lent(*image);
+      if (!wrapped && !image->has_idle_returns()) return;
       if (const auto all = need_stopped.all()) image->give_up_returns(awaited_returns(*image), *all);
     });
   }
@@ -330,10 +332,12 @@ void Engine::lend_thread_pointer(Task& parent, Task& child, tracee::NewTask::Kin
   const uint64_t thread_pointer = regs->raw.fs_base;
   const mech::Trampolines* trampolines = process.image->trampolines();
   const bool begun = trampolines != nullptr && trampolines->begun();
-  if (kind == tracee::NewTask::Kind::vfork)
+  if (kind == tracee::NewTask::Kind::vfork) {
     parent.thread_pointer = thread_pointer;
-  else
+  } else {
     process.borrowed_thread_pointer = thread_pointer;
+    process.lender = parent.id.tid;
+  }
   if (!begun) return;
   if (kind != tracee::NewTask::Kind::vfork || process.silent)
     return trampolines->records().mute(thread_pointer, parent.id.tid);
@@ -350,7 +354,7 @@ void Engine::vfork_ended(Task& parent) const {
   if (parent.thread_pointer == 0 || image == nullptr) return;
   const mech::Trampolines* trampolines = image->trampolines();
   if (trampolines == nullptr || !trampolines->begun()) return;
-  trampolines->records().unmute(parent.thread_pointer);
+  if (!is_lent(*image, parent.thread_pointer)) trampolines->records().unmute(parent.thread_pointer);
   if (!lent) return;
   image->records_are_of(parent.thread_pointer, parent.id.tid);
   trampolines->records().leave_calls(parent.thread_pointer, parent.id.tid, *lent);
@@ -363,12 +367,28 @@ void Engine::answer_recorder(const Task& task, const Image& image, const arch::R
   if (task.process->borrowed_thread_pointer != 0) ++task.process->lost_by_borrowing.untold;
 }
 
+// Several may run in that memory at once.
 void Engine::take_thread_pointer_back(Process& child) {
   tell_lost_by_borrowing(child, {child.pid, child.pid, 0});
-  if (child.borrowed_thread_pointer == 0 || child.image == nullptr) return;
+  const uint64_t thread_pointer = std::exchange(child.borrowed_thread_pointer, 0);
+  if (thread_pointer == 0 || child.image == nullptr || is_lent(*child.image, thread_pointer)) return;
   const mech::Trampolines* trampolines = child.image->trampolines();
-  if (trampolines != nullptr && trampolines->begun())
-    trampolines->records().unmute(child.borrowed_thread_pointer);
+  if (trampolines != nullptr && trampolines->begun()) trampolines->records().unmute(thread_pointer);
+}
+
+bool Engine::is_lent(const Image& image, uint64_t thread_pointer) const {
+  return std::ranges::any_of(processes_, [&](const auto& entry) {
+    return entry.second->image.get() == &image && entry.second->borrowed_thread_pointer == thread_pointer;
+  });
+}
+
+// To those that had it before there was a recorder.
+void Engine::mute_lent(Image& image) const {
+  const mech::Trampolines* trampolines = image.trampolines();
+  if (trampolines == nullptr || !trampolines->begun()) return;
+  for (const auto& [pid, process] : processes_)
+    if (process->image.get() == &image && process->borrowed_thread_pointer != 0)
+      trampolines->records().mute(process->borrowed_thread_pointer, process->lender);
 }
 
 }  // namespace rtrace::session

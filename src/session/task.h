@@ -26,6 +26,7 @@ struct Process {
   // sites, passes them unseen, and is let go of at its exec.
   bool silent = false;
   uint64_t borrowed_thread_pointer = 0;  // of the thread whose memory it runs in
+  pid_t lender = 0;                      // that thread
   struct Lost {
     uint64_t untold = 0, told = 0;  // calls
   };

@@ -2,6 +2,7 @@
 """Moments at which a tracer and its tracee get in each other's way, each brought about on purpose."""
 import mmap
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -301,6 +302,19 @@ class ChildrenOfEveryKind(unittest.TestCase):
                     if harness.MECHANISM == "trampoline":  # two tasks, and one thread pointer
                         seen += result.trace.count("1 call lost")
                     self.assertEqual((result.status, seen), (0, calls), result)
+
+    def test_of_many_that_share_one_thread_pointer_no_call_is_taken_for_another_s(self):
+        """What the recorder in the process cannot tell apart is lost, and told."""
+        for mechanism in ("breakpoint", "trampoline"):
+            with self.subTest(mechanism):
+                result = harness.run(["-f", "--mechanism=" + mechanism, "-F", harness.CONF, "-x", "add", "--",
+                                      harness.target("children"), "clonevms"])
+                self.assertEqual(result.status, 0, result)
+                ends = re.findall(r"(?:\badd@\S+\((\d), (\d+)\)| add@\S+ resumed> \)) += (\d+)", result.trace)
+                self.assertEqual([end for end in ends if end[0] and int(end[0]) + int(end[1]) != int(end[2])], [], result)
+                lost = sum(int(count) for count in re.findall(r"--- (\d+) calls? lost: of a task that shares", result.trace))
+                self.assertEqual(len(ends) + lost, 9000, result)
+                self.assertGreaterEqual(len(ends), 9000 if mechanism == "breakpoint" else 1000, result)
 
     def test_what_posix_spawn_calls_in_the_child_may_be_traced_in_the_parent(self):
         for options in ([], ["-f"]):

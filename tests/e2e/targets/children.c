@@ -1,6 +1,7 @@
 /* children WAY: calls add(1, 1), makes a child that calls add(2, 2) and ends with status 7, checks that, and
    calls add(3, 3). WAY: fork, vfork, forkexec, spawn, clone (memory of its own), clonevm (the parent's
-   memory, while the parent runs on); "exec" becomes the leaf itself; "leaf" is the child's program. */
+   memory, while the parent runs on); "clonevms": eight of those, that make kMany calls each while their
+   parent makes as many, and nothing else; "exec" becomes the leaf itself; "leaf" is the child's program. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -23,6 +24,27 @@ static int in_clone(void* unused) {
 }
 
 static char stack[65536] __attribute__((aligned(16)));
+
+enum { kMany = 1000, kChildren = 8, kStack = 16384 };
+
+static int in_many(void* unused) {
+  int good = 1;
+  for (int i = 0; i < kMany; i++) good &= add(2, i) == 2 + i;
+  return unused == NULL && good ? 7 : 8;
+}
+
+/* Each ends a little later than the one before. */
+static int many(void) {
+  static char stacks[kChildren][kStack] __attribute__((aligned(16)));
+  int good = 1;
+  for (int i = 0; i < kChildren; i++)
+    good &= clone(in_many, stacks[i] + kStack, CLONE_VM | SIGCHLD, NULL) > 0;
+  for (int i = 0; i < kMany; i++) good &= add(1, i) == 1 + i;
+  int status = 0;
+  for (int i = 0; i < kChildren; i++)
+    good &= waitpid(-1, &status, 0) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+  return good ? 0 : 1;
+}
 
 static pid_t child(const char* way, char* self) {
   char* words[] = {self, "leaf", NULL};
@@ -49,6 +71,7 @@ static pid_t child(const char* way, char* self) {
 int main(int argc, char** argv) {
   if (argc < 2) return 99;
   if (strcmp(argv[1], "leaf") == 0) return leaf();
+  if (strcmp(argv[1], "clonevms") == 0) return many();
   int good = add(1, 1) == 2;
   if (strcmp(argv[1], "exec") == 0) {
     char* words[] = {argv[0], "leaf", NULL};

@@ -39,6 +39,15 @@ def records_of(function):
     return lambda context: tracers.trampolines(context, "-x", "work_" + function)
 
 
+def counted_by(threads):
+    """Two cores: with one thread the other core is idle."""
+    def measure(context):
+        calls = 80000 if context.quick else 8000000
+        return context.ns_per_call(tracers.trampolines(context, "-c", "-x", "work_two"), "two", calls // threads,
+                                   context.two_cores(), threads, tracers.shows)
+    return Side("rtrace -c, %d thread%s" % (threads, "" if threads == 1 else "s"), measure)
+
+
 def bpftrace(context):
     """Its command is one word, so that the number of calls is within it."""
     few, many = (2000, 20000) if context.quick else (10000, 100000)
@@ -150,6 +159,9 @@ def rows():
             Side(summary, floor(["summary"])), Side("rtrace -c", wrapped(tracers.trampolines, "-c")),
             Side("rtrace -c, from breakpoints on", wrapped(tracers.automatic, "-c")),
             Side("bpftrace, hist()", bpftrace)), (RatioAtMost("rtrace -c", summary, 1.5),), base=summary),
+        Row("records-threads", "a call of threads that call at once, counted inside the process, on two cores", "ns/call",
+            tuple(counted_by(threads) for threads in (1, 2, 4)),
+            (RatioAtMost("rtrace -c, 4 threads", "rtrace -c, 1 thread", 0.75),), base="rtrace -c, 1 thread"),
         allocator("python3", "python3, PYTHONMALLOC=malloc, makes tokens of argparse.py", TOKENS, 40, 1.3),
         allocator("python3-sort", "python3, PYTHONMALLOC=malloc, sorts short texts", SORTED, 120, 1.3),
         allocator("python3-dense", "python3, PYTHONMALLOC=malloc, makes short texts", SHORT_TEXTS, 300000),

@@ -150,6 +150,7 @@ class Engine {
     pid_t tid = 0;
     enum class How : uint8_t { ready, interrupted, group_stopped } how = How::ready;
   };
+  bool may_run_in(const Birth& birth, const Image* image) const;
   bool alone(const Task& task) const;
   NeedStopped stop_here_alone(Task& task, const arch::Regs& at);
   void with_stopped(pid_t pid, const std::function<void(const NeedStopped&)>& work);
@@ -164,14 +165,16 @@ class Engine {
   void begin_record_of(Task& thread) const;
   void end_record_of(const Task& thread) const;
   void account_for_hold(Task& task, uint64_t nanoseconds) const;
+  void hand_on_counts(const Process& process, const Task* by);
+  void tell_lost_by_borrowing(Process& process, event::TraceeId who);
+  void tell_lost(event::TraceeId who, uint64_t count, const std::string& why);
+
+  // --- engine_lending.cc: thread pointers that several tasks have
   void lend_thread_pointer(Task& parent, Task& child, tracee::NewTask::Kind kind) const;
   void vfork_ended(Task& parent) const;
   void take_thread_pointer_back(Process& child);
   bool is_lent(const Image& image, uint64_t thread_pointer) const;
   void mute_lent(Image& image) const;
-  void hand_on_counts(const Process& process, const Task* by);
-  void tell_lost_by_borrowing(Process& process, event::TraceeId who);
-  void tell_lost(event::TraceeId who, uint64_t count, const std::string& why);
 
   // --- engine_records.cc: what threads have recorded by themselves
   bool take_records();

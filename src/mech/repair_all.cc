@@ -64,6 +64,7 @@ void Rounds::visit(pid_t pid, Patient& patient, bool files) {
     // One that has ended since the first visit leaves nothing.
     if (first || !tracee::read_maps(pid).empty()) patient.outcome.failure = error.what();
     patient.outcome.repaired.left.clear();
+    patient.outcome.repaired.standing = 0;
     return;
   }
   const Repaired before = std::exchange(patient.outcome.repaired, once.repaired);

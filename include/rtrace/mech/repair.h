@@ -31,11 +31,12 @@ struct Repaired {
 // memory does not tell of; with `files` its code is compared with its files too. Children that it makes in
 // that moment are put right as well. Throws Error where it cannot be traced: no such process, another tracer,
 // no permission.
-// What is in the way of unmapping is waited for so long; a few times as long where it only has to run. With
-// Until::inert pages that stay are not waited for.
+// With Until::inert pages that stay are not waited for.
 enum class Until : bool { nothing_is_left, inert };
 struct RepairWish {
   bool files = false;
+  // For what is in the way of unmapping; a few times as long where it only has to run, and, on a machine so
+  // busy that a look takes seconds, until there were a few looks, at most 30 seconds.
   std::chrono::milliseconds patience = std::chrono::seconds(3);
   Until until = Until::nothing_is_left;
 };

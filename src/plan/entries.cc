@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "rtrace/plan/clone_name.h"
 #include "planners.h"
+#include "rtrace/plan/clone_name.h"
 #include "symbol_filter.h"
 
 namespace rtrace::plan {

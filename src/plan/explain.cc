@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "rtrace/plan/clone_name.h"
 #include "process_view.h"
 #include "rtrace/base/text.h"
+#include "rtrace/plan/clone_name.h"
 
 namespace rtrace::plan {
 namespace {

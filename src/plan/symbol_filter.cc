@@ -1,8 +1,8 @@
 #include "symbol_filter.h"
 
-#include "rtrace/plan/clone_name.h"
 #include "filter_reader.h"
 #include "rtrace/base/text.h"
+#include "rtrace/plan/clone_name.h"
 #include "rtrace/plan/demangled_name.h"
 
 namespace rtrace::plan {

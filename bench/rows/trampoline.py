@@ -79,57 +79,6 @@ def wrapped(tracer, *options, proof=tracers.shows):
     return measure
 
 
-ALLOCATOR = ("-c", "-x", "malloc@libc.so.*", "-x", "free@libc.so.*", "-x", "realloc@libc.so.*", "-x", "calloc@libc.so.*")
-PYTHON = ("env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-S", "-c")
-TOKENS = (*PYTHON, """
-import io, tokenize
-text = open(tokenize.__file__.replace("tokenize", "argparse")).read()
-for i in range(%d): list(tokenize.generate_tokens(io.StringIO(text).readline))""")
-SORTED = (*PYTHON, """
-import random
-for i in range(%d): sorted(str(random.random()) for j in range(20000))""")
-SHORT_TEXTS = (*PYTHON, "for i in range(%d): [str(j) for j in range(100)]")
-PERL = ("/usr/bin/perl", "-e")
-WORDS = (*PERL, """
-use Getopt::Long;
-open my $file, "<", $INC{"Getopt/Long.pm"}; my @lines = <$file>;
-for (1..%d) {
-  my %%count;
-  for (@lines) { $count{lc $1}++ while /(\\w+)/g }
-  my @sorted = sort { $count{$b} <=> $count{$a} || $a cmp $b } keys %%count;
-}""")
-SHORT_STRINGS = (*PERL, "for my $i (1..%d) { my @a = map { 'x' x (40 + $_) } 1..100 }")
-
-
-def allocator(name, title, words, rounds, limit=0):
-    """A program from its start to its end, with its allocator's calls counted. How many these are a second of the program's
-    own time is looked at where a limit is set: it is for programs that call their allocator often, as busy ones do."""
-    untraced_ms = []
-
-    def measure(tracer):
-        def run(context):
-            count = rounds // 20 if context.quick else rounds
-            command = tracer(context)
-            ran = process.run([*command, *words[:-1], words[-1] % count], context.one_core)
-            ms = (ran.cpu if context.clock == "cpu" else ran.wall) / 1e6
-            if not command:
-                untraced_ms.append(ms)
-            elif tracers.total_calls(context) < 100 * count:  # one at least for each text
-                raise process.Failure("its table shows %d calls" % tracers.total_calls(context))
-            elif limit and not context.quick and tracers.total_calls(context) < 4000 * min(untraced_ms):
-                raise process.Failure("%d calls are fewer than 4 million a second" % tracers.total_calls(context))
-            return ms
-        return run
-
-    untraced, counted = "untraced", "rtrace -c"
-    return Row("allocator-" + name, title + ": its allocator's calls counted (-c)", "ms", (
-        Side(untraced, measure(lambda context: [])),
-        Side(counted, measure(lambda context: tracers.trampolines(context, *ALLOCATOR)))),
-        (RatioAtMost(counted, untraced, limit),) if limit else (), base=untraced,
-        note="Functions: malloc, free, realloc and calloc of libc." + ("" if limit else
-             " Much more than 10 million calls a second: no target is set for so many."))
-
-
 def rows():
     def floor(kind):
         return lambda context: context.floor("trampoline", *kind)
@@ -162,9 +111,4 @@ def rows():
         Row("records-threads", "a call of threads that call at once, counted inside the process, on two cores", "ns/call",
             tuple(counted_by(threads) for threads in (1, 2, 4)),
             (RatioAtMost("rtrace -c, 4 threads", "rtrace -c, 1 thread", 0.75),), base="rtrace -c, 1 thread"),
-        allocator("python3", "python3, PYTHONMALLOC=malloc, makes tokens of argparse.py", TOKENS, 40, 1.3),
-        allocator("python3-sort", "python3, PYTHONMALLOC=malloc, sorts short texts", SORTED, 120, 1.3),
-        allocator("python3-dense", "python3, PYTHONMALLOC=malloc, makes short texts", SHORT_TEXTS, 300000),
-        allocator("perl", "perl counts a file's words", WORDS, 500, 1.3),
-        allocator("perl-dense", "perl makes short strings", SHORT_STRINGS, 150000),
     ]

@@ -1,4 +1,5 @@
 """What a side may ask for: the programs, the cores, how long to measure, and by which clock."""
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,8 @@ from .row import NotAvailable
 
 
 class Context:
+    """Used by `with`: what it keeps for its rows goes at its end."""
+
     def __init__(self, options, scratch):
         self.build, self.scratch = os.path.abspath(options.build), scratch
         self.quick, self.long, self.clock = options.quick, options.long, options.clock
@@ -17,6 +20,22 @@ class Context:
         # The last one: the first is where most interrupts go.
         self.one_core = [cores[-1]]
         self.all_cores = cores
+        self.ends, self.things = contextlib.ExitStack(), {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        return self.ends.__exit__(*failure)
+
+    def kept(self, name, make):
+        """What `make` gave when it was asked for first."""
+        if name not in self.things:
+            self.things[name] = make()
+        return self.things[name]
+
+    def at_end(self, end):
+        self.ends.callback(end)
 
     def two_cores(self):
         if len(self.all_cores) < 2:

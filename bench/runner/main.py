@@ -76,8 +76,7 @@ def main(arguments):
     folder = options.output or ("bench" if whole else os.path.join(options.build, "bench"))
     entries, before = [], machine.load()
     selected = chosen(options.only)
-    with tempfile.TemporaryDirectory(dir=machine.memory_folder()) as scratch:
-        context = Context(options, scratch)
+    with tempfile.TemporaryDirectory(dir=machine.memory_folder()) as scratch, Context(options, scratch) as context:
         for row in selected:
             started = time.monotonic()
             entry = report.row_as_json(row, measure(row, context, rounds))

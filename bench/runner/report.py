@@ -47,8 +47,8 @@ def row_as_json(row, result):
     for target in row.targets:
         found, holds = judge(target, values)
         targets.append({"text": target.text(), "found": found, "holds": holds, "unit": sign(target) or row.unit})
-    return {"name": row.name, "title": row.title, "unit": row.unit, "base": row.base, "note": row.note, "sides": sides,
-            "targets": targets}
+    return {"name": row.name, "title": row.title, "unit": row.unit, "base": row.base, "sides": sides,
+            "note": row.note() if callable(row.note) else row.note, "targets": targets}
 
 
 def row_as_markdown(entry):

@@ -78,4 +78,4 @@ class Row:
     targets: tuple = ()
     base: str = ""      # the side that the others are shown as multiples of
     rounds: int = 0     # 0: as many as the run says; what does not vary needs one
-    note: str = ""
+    note: typing.Any = ""  # text, or what makes it once all is measured

@@ -21,6 +21,12 @@ struct Sight {
   }
 };
 
+// Behind the frame lies the caller's rbp, then the return address.
+Sight sight_from(const Control& control, const WrapperFrame& frame) {
+  return {control, reinterpret_cast<uint64_t>(&frame) + sizeof frame + kWord,
+          mode_now(control) != Mode::off && owner_lives(control)};
+}
+
 // Its characters one by one; 0 at its end, and where it cannot be read on, and from then on.
 class Format {
  public:
@@ -145,17 +151,18 @@ RTRACE_ANY_MEMORY void meet_guard(uint64_t sp, uint64_t bytes) {
 
 }  // namespace
 
+uint64_t told_bytes(const Control& control, const WrapperFrame& frame, Passed passed) {
+  if (passed.unit == 0) return passed.bytes;
+  const uint64_t format = frame.entry.arguments[passed.integers - 1];
+  return kWord * words_of({sight_from(control, frame), format, passed.unit}, passed);
+}
+
 uint64_t passed_bytes(const Control& control, const WrapperFrame& frame, Passed passed) {
-  // Behind the frame lies the caller's rbp, then the return address.
-  const uint64_t sp = reinterpret_cast<uint64_t>(&frame) + sizeof frame + kWord;
-  const Sight sight{control, sp, mode_now(control) != Mode::off && owner_lives(control)};
-  uint64_t bytes = passed.bytes;
-  if (passed.unit != 0) {
-    const uint64_t format = frame.entry.arguments[passed.integers - 1];
-    bytes = kWord * words_of({sight, format, passed.unit}, passed);
-  }
-  bytes = sight.bytes_from(sp + kWord, bytes) / kWord * kWord;
-  if (bytes > kPage / 2) meet_guard(sp, bytes);
+  uint64_t bytes = told_bytes(control, frame, passed);
+  if (passed.unit != 0 && bytes < kLeastOfFormats) bytes = kLeastOfFormats;
+  const Sight sight = sight_from(control, frame);
+  bytes = sight.bytes_from(sight.sp + kWord, bytes) / kWord * kWord;
+  if (bytes > kPage / 2) meet_guard(sight.sp, bytes);
   return bytes;
 }
 

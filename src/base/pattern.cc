@@ -224,16 +224,20 @@ struct Pattern::Compiled {
   Compiled& operator=(const Compiled&) = delete;
 
   // POSIX takes the longest of the leftmost matches (XBD 9.1), so where the whole text can match, it is what
-  // matches. REG_STARTEND: the text needs no NUL at its end, and one inside does not end it.
+  // matches.
   bool matches_whole(std::string_view text) const {
-    regmatch_t match{0, static_cast<regoff_t>(text.size())};
-    const char* start = text.data() != nullptr ? text.data() : "";
-    return regexec(&regex, start, 1, &match, REG_STARTEND) == 0 && match.rm_so == 0 &&
-           static_cast<size_t>(match.rm_eo) == text.size();
+    const auto match = find(text);
+    return match && match->rm_so == 0 && static_cast<size_t>(match->rm_eo) == text.size();
   }
-  bool found_in(std::string_view text) const {
-    regmatch_t match{0, static_cast<regoff_t>(text.size())};
-    return regexec(&regex, text.data() != nullptr ? text.data() : "", 1, &match, REG_STARTEND) == 0;
+  bool found_in(std::string_view text) const { return find(text).has_value(); }
+
+  // REG_STARTEND: a NUL in the text does not end it. There is one at its end all the same, for sanitizers,
+  // which look for it.
+  std::optional<regmatch_t> find(std::string_view text) const {
+    const std::string whole(text);
+    regmatch_t match{0, static_cast<regoff_t>(whole.size())};
+    if (regexec(&regex, whole.c_str(), 1, &match, REG_STARTEND) != 0) return std::nullopt;
+    return match;
   }
   regex_t regex{};
 };

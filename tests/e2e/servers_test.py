@@ -1,100 +1,16 @@
 #!/usr/bin/python3
-"""Servers of Debian's with their processes: a PostgreSQL backend that catches errors, nginx reloaded under load.
-
-Each is a private one, on a unix socket in a folder of its own, and ended by its pid.
-"""
-import glob
+"""Servers of Debian's with their processes: a PostgreSQL backend that catches errors, nginx reloaded under load."""
 import os
-import pwd
 import re
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import unittest
 
 import counting
 import harness
-
-
-class Folder:
-    """A temporary folder with a short path: a socket's name has 107 bytes at most (unix(7))."""
-
-    def __init__(self):
-        self.path = tempfile.mkdtemp(dir="/tmp", prefix="rtrace-")
-
-    def file(self, name):
-        return os.path.join(self.path, name)
-
-    def remove(self):
-        shutil.rmtree(self.path, ignore_errors=True)
-
-
-def end(process, number=signal.SIGTERM):
-    """Ends a process of the test's own that may have ended already."""
-    if process.poll() is None:
-        process.send_signal(number)
-        try:
-            process.wait(harness.PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-class Cluster:
-    """A database cluster. PostgreSQL refuses to run as root: then it is the package's user who owns it."""
-
-    def __init__(self):
-        self.folder = Folder()
-        self.server = None
-        self.prefix = []
-        self.programs = max(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[4]))
-        if os.geteuid() == 0:
-            self.prefix = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-            os.chown(self.folder.path, *pwd.getpwnam("postgres")[2:4])
-
-    def command(self, name, *words):
-        return self.prefix + [os.path.join(self.programs, name), *words]
-
-    def start(self):
-        data = self.folder.file("data")
-        subprocess.run(self.command("initdb", "-D", data, "-A", "trust", "-U", "rtrace", "--no-sync", "--locale=C"),
-                       check=True, stdout=subprocess.DEVNULL, cwd="/", timeout=harness.PATIENCE)
-        settings = {"listen_addresses": "", "unix_socket_directories": self.folder.path, "fsync": "off",
-                    "autovacuum": "off", "shared_buffers": "4MB", "max_connections": "10"}
-        words = [word for name, value in settings.items() for word in ("-c", "%s=%s" % (name, value))]
-        with open(self.folder.file("log"), "w") as log:
-            self.server = subprocess.Popen(self.command("postgres", "-D", data, *words), stderr=log, cwd="/",
-                                           stdin=subprocess.DEVNULL)
-        asked = self.command("pg_isready", "-q", "-h", self.folder.path, "-U", "rtrace", "-d", "postgres")
-        harness.wait_until(lambda: subprocess.run(asked, check=False, cwd="/").returncode == 0, "the server answers")
-
-    def session(self):
-        words = ["psql", "-XAtq", "-h", self.folder.path, "-U", "rtrace", "-d", "postgres"]
-        return Session(words)
-
-    def log(self):
-        return harness.read_text(self.folder.file("log"))
-
-    def stop(self):
-        if self.server:
-            end(self.server, signal.SIGINT)  # the fast shutdown
-        self.folder.remove()
-
-
-class Session(harness.Target):
-    def ask(self, statement):
-        """The lines of the answer."""
-        self.process.stdin.write(statement + "\n\\echo -- answered\n")
-        self.process.stdin.flush()
-        lines = []
-        for line in self.process.stdout:
-            if line == "-- answered\n":
-                return lines
-            lines.append(line.rstrip("\n"))
-        raise harness.Failure("the session has ended: " + "\n".join(lines))
+from servers import Cluster, Folder, end
 
 
 class Server(unittest.TestCase):
@@ -124,11 +40,11 @@ class PostgreSQL(Server):
 
     def setUp(self):
         self.cluster = Cluster()
-        self.addCleanup(self.cluster.stop)
+        self.addCleanup(self.cluster.remove)
         self.cluster.start()
 
     def check_log(self):
-        self.assertIsNone(self.cluster.server.poll(), self.cluster.log())
+        self.assertEqual(harness.read_text("/proc/%d/comm" % self.cluster.pid), "postgres\n", self.cluster.log())
         self.assertNotRegex(self.cluster.log(), "(?i)terminated by signal|crash|reinitializ|PANIC|FATAL:  (?!the database system is starting)")
 
     def test_500_caught_errors_in_a_backend(self):
@@ -151,8 +67,7 @@ class PostgreSQL(Server):
             "standard_ExecutorRun": counting.Counts(count + 2, 2, count)}, result)
 
     def test_what_a_client_says_to_it_is_in_its_system_calls(self):
-        words = [os.path.join(self.cluster.programs, "psql"), "-XAtq", "-h", self.cluster.folder.path, "-U", "rtrace",
-                 "-d", "postgres", "-c", "SELECT 6*7"]
+        words = self.cluster.program("psql", "-XAtq", "-d", "postgres", "-c", "SELECT 6*7")
         result = harness.run(["-L", "-S", "-b", "-s", "200", "--", *words], cwd="/")
         self.assertEqual(result.stdout, "42\n", result)
         shown = [re.sub(r"\) +=", ") =", line) for line in result.lines]
@@ -176,7 +91,7 @@ class PostgreSQL(Server):
         self.check_log()
 
     def test_the_postmaster_with_the_backends_that_it_forks(self):
-        rtrace = self.attach(["-f", "-x", "errfinish@MAIN"], [self.cluster.server.pid])
+        rtrace = self.attach(["-f", "-x", "errfinish@MAIN"], [self.cluster.pid])
         for _ in range(3):
             with self.cluster.session() as session:
                 session.ask(self.SCHEMA.replace("CREATE", "CREATE OR REPLACE"))

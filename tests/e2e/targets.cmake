@@ -254,7 +254,11 @@ foreach(name flow flow_signals flow_threads)
 endforeach()
 e2e_program(flow_throws flow_throws.cc LIBRARIES counted Threads::Threads)
 e2e_library(lzma_counter lzma_counter.c)
-target_link_libraries(lzma_counter PRIVATE ${CMAKE_DL_LIBS})
+e2e_library(libc_counter libc_counter.c COMPILE -fno-builtin)
+foreach(name lzma_counter libc_counter)
+  target_link_libraries(${name} PRIVATE ${CMAKE_DL_LIBS})
+endforeach()
+e2e_program(bare_env bare_env.c)
 
 # The same plugin stripped, with what was stripped in a file beside it, as distributions do it.
 set(split ${targets_dir}/libsplit.so)

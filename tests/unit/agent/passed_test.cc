@@ -26,12 +26,18 @@ class PassedBytes : public testing::Test {
   template <typename Character>
   uint64_t told_by(const Character* format, uint16_t named = 0, bool scans = false) {
     stack_->frame.entry.arguments[2] = reinterpret_cast<uint64_t>(format);
-    return passed_bytes(memory_.control, stack_->frame,
-                        {.bytes = named,
-                         .unit = sizeof(Character) & 7,
-                         .scans = scans ? uint8_t{1} : uint8_t{0},
-                         .integers = 3,
-                         .vectors = 1});
+    return told_bytes(memory_.control, stack_->frame, behind(sizeof(Character), named, scans));
+  }
+  static Passed behind(size_t unit, uint16_t named = 0, bool scans = false) {
+    return {.bytes = named,
+            .unit = static_cast<uint8_t>(unit & 7),
+            .scans = scans ? uint8_t{1} : uint8_t{0},
+            .integers = 3,
+            .vectors = 1};
+  }
+  uint64_t passed_by(const char* format) {
+    stack_->frame.entry.arguments[2] = reinterpret_cast<uint64_t>(format);
+    return passed_bytes(memory_.control, stack_->frame, behind(1));
   }
   RecorderMemory memory_{Mode::off};
   std::unique_ptr<WholeStack> whole_ = std::make_unique<WholeStack>();
@@ -88,8 +94,15 @@ TEST_F(PassedBytes, AreNoMoreThanTheStackHas) {
   for (int i = 0; i < 100'000; ++i) format += "%d";
   const auto room =
       reinterpret_cast<uint64_t>(&stack_->more[8192]) - reinterpret_cast<uint64_t>(stack_->arguments);
-  EXPECT_GE(told_by(format.c_str()), room);
+  EXPECT_GE(passed_by(format.c_str()), room);
   EXPECT_LT(told_by("%99999999999999999999$d"), uint64_t{1} << 24);
+}
+
+// A name is no format, and may have any number of others behind it.
+TEST_F(PassedBytes, AreAFairShareOfTheStackWhateverAFormatSays) {
+  for (const char* format : {"", "name", "%d %d %d %d"})
+    EXPECT_EQ(passed_by(format), kLeastOfFormats) << format;
+  EXPECT_EQ(passed_by("%200$d"), 200 * kWord);
 }
 
 TEST_F(PassedBytes, OfFormatsWhoseCharactersLieOnTwoPages) {

@@ -124,6 +124,7 @@ class RegexSize {
       size_t end = behind;
       last_ = 1;
       ++total_;
+      repeated_ = false;
       return match_bracket(text_, end, 'x') ? end : behind;
     }
     if (special && c == '(') {
@@ -131,13 +132,19 @@ class RegexSize {
     } else if (special && c == ')') {
       close();
     } else if (special && c == '{') {
+      repeated_ = true;
       return interval(behind);
-    } else if (special && c == '+') {
-      repeat(2);
+    } else if (c == '*' ? !escaped : special && (c == '+' || c == '?')) {
+      // The C library copies what `+` repeats; of what is repeated already it takes long to see where it
+      // leads.
+      repeat(c == '+' || repeated_ ? 2 : 1);
+      repeated_ = true;
+      return behind;
     } else {
       last_ = 1;
       ++total_;
     }
+    repeated_ = false;
     return behind;
   }
 
@@ -171,6 +178,7 @@ class RegexSize {
   bool extended_;
   std::vector<size_t> outer_;  // what stood before each open parenthesis
   size_t total_ = 0, last_ = 0;
+  bool repeated_ = false;  // what stands directly in front
 };
 
 }  // namespace

@@ -86,9 +86,9 @@ std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
 // gives the process its image.
 std::shared_ptr<Image> Engine::image_of_seized(pid_t pid, std::shared_ptr<Image> image,
                                                std::string& failure) {
-  constexpr uint64_t kPatience = 100'000'000;  // ns
+  constexpr uint64_t kExecPatience = 100'000'000;  // ns
   constexpr timespec kPause{0, 200'000};
-  const uint64_t deadline = monotonic_now() + kPatience;
+  const uint64_t deadline = monotonic_now() + kExecPatience;
   for (;;) {
     if (image != nullptr && image->is_current()) return image;
     image = read_image(pid, failure);

@@ -160,10 +160,10 @@ TEST_P(ShippedFile, NamesOnlyWhatTheInstalledObjectExports) {
   const auto objects = opened(objects_of(parsed->soname.empty() ? stem_ : parsed->soname));
   ASSERT_THAT(objects, testing::Not(IsEmpty())) << "no object for " << path_ << "; see exceptions.txt";
   std::set<std::string> missing;
-  for (const auto& [name, prototype] : parsed->functions)
+  for (const auto& function : parsed->functions)
     if (std::none_of(objects.begin(), objects.end(),
-                     [&](const auto& object) { return object->find_exported(name).has_value(); }))
-      missing.insert(name);
+                     [&](const auto& object) { return object->find_exported(function.first).has_value(); }))
+      missing.insert(function.first);
   auto excepted = exceptions().names.find(stem_);
   EXPECT_THAT(missing, testing::ContainerEq(excepted == exceptions().names.end() ? std::set<std::string>()
                                                                                  : excepted->second));

@@ -237,10 +237,12 @@ TEST(Pattern, CopiesShareTheCompiledForm) {
 
 TEST(Regex, RepetitionsThatMultiplyAreRefused) {
   for (std::string text : {std::string("((a{255}){255}){255}"), "a" + std::string(40, '+'),
-                           std::string("(ab){0,9999}"), "(" + std::string(20, 'a') + "){300}"})
+                           std::string("(ab){0,9999}"), "(" + std::string(20, 'a') + "){300}",
+                           "=" + std::string(54, '*') + "m", std::string("(a{200})*{200}")})
     EXPECT_THROW(Pattern::regex(text), Error) << text;
   EXPECT_THROW(Pattern::basic_regex("\\(a\\{200\\}\\)\\{200\\}"), Error);
   EXPECT_TRUE(Pattern::regex("[a{]{2,3}(b|c)+x{20}").matches("a{bcb" + std::string(20, 'x')));
+  EXPECT_TRUE(Pattern::regex("(a*)*b*?c?").matches("aab"));
   EXPECT_TRUE(Pattern::basic_regex("a+++++++++++++++++++++++++").matches("a+++++++++++++++++++++++++"));
 }
 

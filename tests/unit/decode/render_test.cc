@@ -156,7 +156,7 @@ TEST(CutText, AStringIsClosedAndNoEscapeIsHalved) {
   EXPECT_EQ(cut(R"({ "abc", 12 })", 10), R"({ "abc", 1...)");
   EXPECT_EQ(cut(R"("a\"bc")", 3), R"("a"...)");
   EXPECT_EQ(cut(R"("a\"bc")", 4), R"("a\""...)");
-  for (size_t end : {2, 3, 4, 5}) EXPECT_EQ(cut(R"("a\3034")", end), R"("a"...)") << end;
+  for (size_t end : {2u, 3u, 4u, 5u}) EXPECT_EQ(cut(R"("a\3034")", end), R"("a"...)") << end;
   EXPECT_EQ(cut(R"("a\3034")", 6), R"("a\303"...)");
   EXPECT_EQ(cut(R"('\n' 7)", 2), R"(''...)");
   EXPECT_EQ(cut(R"(3</a"b> 45)", 9), R"(3</a"b> 4...)");

@@ -12,7 +12,7 @@ set(fixtures "")
 
 function(elf_fixture name source)
   add_custom_command(OUTPUT ${fixture_dir}/${name}
-    COMMAND ${CMAKE_C_COMPILER} -O2 -fno-ipa-icf -o ${fixture_dir}/${name} ${source_dir}/${source} ${ARGN}
+    COMMAND ${RTRACE_FIXTURE_COMPILER} -O2 -fno-ipa-icf -o ${fixture_dir}/${name} ${source_dir}/${source} ${ARGN}
     DEPENDS ${source_dir}/${source} ${source_dir}/library.map VERBATIM)
   set(fixtures ${fixtures} ${fixture_dir}/${name} PARENT_SCOPE)
 endfunction()

@@ -28,7 +28,7 @@ TEST(CodeArena, PlacesAreAlignedApartAndInsideTheChunk) {
   arena.add(chunk, 16);
   std::set<uint64_t> slots;
   uint64_t taken = 16;
-  for (uint64_t size : {1, 15, 16, 17, 32, 33, 64}) {
+  for (uint64_t size : {1u, 15u, 16u, 17u, 32u, 33u, 64u}) {
     const auto at = arena.allocate(kNear, size);
     ASSERT_TRUE(at) << size;
     EXPECT_EQ(at->value % CodeArena::kAlignment, 0u);
@@ -96,8 +96,8 @@ TEST(CodeArena, KnowsItsRanges) {
   arena.add(range(0x1000, 0x2000));
   arena.add(range(0x5000, 0x6000));
   EXPECT_THAT(arena.ranges(), ElementsAre(range(0x1000, 0x2000), range(0x5000, 0x6000)));
-  for (uint64_t inside : {0x1000, 0x1fff, 0x5000}) EXPECT_TRUE(arena.contains({inside}));
-  for (uint64_t outside : {0xfff, 0x2000, 0x4fff, 0x6000}) EXPECT_FALSE(arena.contains({outside}));
+  for (uint64_t inside : {0x1000u, 0x1fffu, 0x5000u}) EXPECT_TRUE(arena.contains({inside}));
+  for (uint64_t outside : {0xfffu, 0x2000u, 0x4fffu, 0x6000u}) EXPECT_FALSE(arena.contains({outside}));
 }
 
 TEST(TakenRanges, HeapProgramAndStackHaveRoomToGrow) {

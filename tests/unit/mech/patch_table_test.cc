@@ -54,7 +54,7 @@ TEST_F(PatchTableTest, EntriesAreTheirOwnUntilWithdrawnAndThenUsedAgain) {
   ledger.withdraw(7);
   ledger.withdraw(70);
   std::set<PatchLedger::Index> again;
-  for (uint64_t address : {0x1111, 0x2222})
+  for (uint64_t address : {0x1111u, 0x2222u})
     again.insert(ledger.publish(2, VirtAddr{address}, bytes_of("a"), bytes_of("b")));
   EXPECT_EQ(again, (std::set<PatchLedger::Index>{7, 70}));
   EXPECT_EQ(table.used, 100u);

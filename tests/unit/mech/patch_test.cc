@@ -33,7 +33,7 @@ TEST(PatchConflicts, AThreadStrictlyInsideIsInTheWay) {
 }
 
 TEST(PatchConflicts, AThreadAtTheFunctionsEndbr64AtTheJumpOrBehindTheCoveredBytesIsNot) {
-  for (uint64_t pc : {0x401000, 0x401004, 0x40100b}) EXPECT_FALSE(with_pc(pc)) << std::hex << pc;
+  for (uint64_t pc : {0x401000u, 0x401004u, 0x40100bu}) EXPECT_FALSE(with_pc(pc)) << std::hex << pc;
 }
 
 TEST(PatchConflicts, AStackWordStrictlyInsideIsInTheWay) {
@@ -42,7 +42,7 @@ TEST(PatchConflicts, AStackWordStrictlyInsideIsInTheWay) {
 }
 
 TEST(PatchConflicts, AReturnAddressAtTheEndOfTheCoveredBytesAndAPointerToTheFunctionAreNot) {
-  for (uint64_t word : {0x401000, 0x401004, 0x40100b}) EXPECT_FALSE(with_word(word)) << std::hex << word;
+  for (uint64_t word : {0x401000u, 0x401004u, 0x40100bu}) EXPECT_FALSE(with_word(word)) << std::hex << word;
 }
 
 TEST(PatchConflicts, AThreadInABreakpointsCopyThatLeadsInsideIsInTheWay) {

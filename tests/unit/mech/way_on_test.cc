@@ -42,20 +42,21 @@ TEST(WayOn, WhoHasMetItAndRunsItsCopyGoesOnInTheWrappersCopy) {
 }
 
 TEST(WayOn, APlaceWithAnotherStackOrNoneStays) {
-  for (uint64_t at : {1, 2, 3, 8, 11}) EXPECT_EQ(from(kSiteCopy + at), kSiteCopy + at) << at;
+  for (uint64_t at : {1u, 2u, 3u, 8u, 11u}) EXPECT_EQ(from(kSiteCopy + at), kSiteCopy + at) << at;
 }
 
 TEST(WayOn, WhoIsInsideGoesOnAtTheSameInstruction) {
   EXPECT_EQ(from(kEntry + 4), kTo + 6);
   EXPECT_EQ(from(kEntry + 4, 4), kTo);
-  for (uint64_t at : {2, 3, 5, 7})
+  for (uint64_t at : {2u, 3u, 5u, 7u})
     EXPECT_EQ(from(kEntry + at), kEntry + at) << at;  // no instruction's beginning
 }
 
 TEST(PlaceInProgram, IsWhereTheStackIsTheSame) {
   EXPECT_EQ(place_in_program(kSiteCopy, site()), kEntry);
   EXPECT_EQ(place_in_program(kSiteCopy + 7, site()), kEntry + 1);
-  for (uint64_t at : {1, 2, 3, 8, 11}) EXPECT_EQ(place_in_program(kSiteCopy + at, site()), VirtAddr{}) << at;
+  for (uint64_t at : {1u, 2u, 3u, 8u, 11u})
+    EXPECT_EQ(place_in_program(kSiteCopy + at, site()), VirtAddr{}) << at;
 }
 
 TEST(WayOn, WhoIsElsewhereStays) {

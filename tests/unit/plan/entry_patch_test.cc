@@ -119,10 +119,11 @@ rtrace_entry_closer:
     .size rtrace_entry_closer, . - rtrace_entry_closer
     .fill 160, 1, 0xcc
   function rtrace_entry_looping
+  0:
     mov %edi, %eax
     dec %edi
     test %edi, %edi
-    jne rtrace_entry_looping
+    jne 0b
     ret
     .size rtrace_entry_looping, . - rtrace_entry_looping
   function rtrace_entry_recursive

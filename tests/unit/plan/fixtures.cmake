@@ -10,7 +10,7 @@ set(plan_fixtures "")
 
 function(plan_fixture name source)
   add_custom_command(OUTPUT ${plan_fixture_dir}/${name}
-    COMMAND ${CMAKE_C_COMPILER} -O2 -fno-ipa-icf -o ${plan_fixture_dir}/${name} ${plan_source_dir}/${source} ${ARGN}
+    COMMAND ${RTRACE_FIXTURE_COMPILER} -O2 -fno-ipa-icf -o ${plan_fixture_dir}/${name} ${plan_source_dir}/${source} ${ARGN}
     DEPENDS ${plan_source_dir}/${source} ${plan_source_dir}/library.map VERBATIM)
   set(plan_fixtures ${plan_fixtures} ${plan_fixture_dir}/${name} PARENT_SCOPE)
 endfunction()
@@ -27,7 +27,7 @@ foreach(provider fixture later)
   string(REPLACE "fixture" "" suffix "_${provider}")
   string(REGEX REPLACE "^_$" "" suffix "${suffix}")
   add_custom_command(OUTPUT ${plan_fixture_dir}/marks${suffix}.so
-    COMMAND ${CMAKE_C_COMPILER} -O2 -shared -fPIC "-DPROVIDER=\"${provider}\"" -o marks${suffix}.so ${plan_marks}
+    COMMAND ${RTRACE_FIXTURE_COMPILER} -O2 -shared -fPIC "-DPROVIDER=\"${provider}\"" -o marks${suffix}.so ${plan_marks}
     WORKING_DIRECTORY ${plan_fixture_dir} DEPENDS ${plan_marks} VERBATIM)
   list(APPEND plan_fixtures ${plan_fixture_dir}/marks${suffix}.so)
 endforeach()
@@ -36,7 +36,7 @@ add_custom_command(OUTPUT ${plan_fixture_dir}/libplan_stripped.so.1
   COMMAND ${RTRACE_STRIP} -o libplan_stripped.so.1 libplan.so.1
   WORKING_DIRECTORY ${plan_fixture_dir} DEPENDS ${plan_fixture_dir}/libplan.so.1 VERBATIM)
 add_custom_command(OUTPUT ${plan_fixture_dir}/program
-  COMMAND ${CMAKE_C_COMPILER} -O2 -fpie -pie -o program ${plan_source_dir}/main.c libplan.so.1
+  COMMAND ${RTRACE_FIXTURE_COMPILER} -O2 -fpie -pie -o program ${plan_source_dir}/main.c libplan.so.1
   WORKING_DIRECTORY ${plan_fixture_dir} DEPENDS ${plan_source_dir}/main.c ${plan_fixture_dir}/libplan.so.1 VERBATIM)
 list(APPEND plan_fixtures ${plan_fixture_dir}/libplan_stripped.so.1 ${plan_fixture_dir}/program)
 

@@ -394,7 +394,7 @@ std::string help_for(const char* columns) {
 }
 
 TEST(Help, FitsTheTerminal) {
-  for (size_t width : {60, 80, 200})
+  for (size_t width : {60u, 80u, 200u})
     for (std::string_view line : split(help_for(std::to_string(width).c_str()), '\n'))
       EXPECT_LT(line.size(), width) << line;
   EXPECT_THAT(help_for("60"), HasSubstr("\n  -S, --syscalls           system calls too\n"));

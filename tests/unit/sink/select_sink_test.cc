@@ -64,7 +64,7 @@ TEST_F(SelectSinkTest, SignalsAndEndsGoThrough) {
 
 TEST_F(SelectSinkTest, AnExpressionSeesArgumentsAndResult) {
   SelectSink sink = make(0, "arg1 == 2 && ret == 0");
-  for (uint64_t call : {1, 2, 3}) {
+  for (uint64_t call : {1u, 2u, 3u}) {
     sink.take(thread.enter(f, call, {testing::number(static_cast<int64_t>(call))}));
     sink.take(leave(f, call, 1));
   }

@@ -62,7 +62,7 @@ TEST_F(SummaryTest, ANarrowTerminalHasTheColumnsThatCountMost) {
             "100.00   100 412ns inner\n"
             "------ ----- ----- --------------------\n"
             "100.00   100       total\n");
-  for (size_t width : {40, 50, 60, 70, 80, 90})
+  for (size_t width : {40u, 50u, 60u, 70u, 80u, 90u})
     for (std::istringstream lines(fitted(width)); lines;) {
       std::string line;
       std::getline(lines, line);

@@ -84,7 +84,7 @@ TEST(CallingFrames, AreFoundInTheCLibrary) {
     EXPECT_EQ(row->cfa.reg, Registers::kBp);
     EXPECT_EQ(row->cfa.offset, 16);
     int64_t at = -8;
-    for (const size_t reg : {6, 15, 14, 13, 12, 3}) {
+    for (const size_t reg : {6u, 15u, 14u, 13u, 12u, 3u}) {
       EXPECT_EQ(row->rules[reg].kind, Rule::Kind::at_offset);
       EXPECT_EQ(row->rules[reg].offset, at -= 8);
     }

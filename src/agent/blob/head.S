@@ -3,6 +3,7 @@
   .section .head, "ax"
   .globl rtrace_blob
   .hidden rtrace_blob
+  .type rtrace_blob, @object  // its words are no instructions
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
   .long 13, 1               // kAbiVersion, kBlobMapping
@@ -24,6 +25,7 @@ rtrace_blob:
   .quad rtrace_length_in_page, rtrace_length_in_page_end, rtrace_length_in_page_fault
   .quad rtrace_append_pieces, rtrace_append_pieces_end, rtrace_append_pieces_fault
   .quad rtrace_question
+  .size rtrace_blob, . - rtrace_blob
 
   .text
 // Byte for byte what unwinders know a signal frame's return by (gcc: config/i386/linux-unwind.h).

@@ -51,8 +51,8 @@ target_compile_options(rtrace_options INTERFACE
 if(RTRACE_SANITIZE OR RTRACE_FUZZ)
   target_compile_options(rtrace_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
     -fno-omit-frame-pointer
-    # What libFuzzer learns from: which edges are taken. What else -fsanitize=fuzzer-no-link would have makes it slower by half.
-    $<$<BOOL:${RTRACE_FUZZ}>:-fsanitize-coverage=inline-8bit-counters,pc-table>)
+    # What libFuzzer learns from: which edges are taken, and, where nothing else is done with the build, what is compared.
+    $<$<BOOL:${RTRACE_FUZZ}>:-fsanitize-coverage=inline-8bit-counters,pc-table$<$<NOT:$<BOOL:${RTRACE_SANITIZE}>>:,trace-cmp>>)
   target_link_options(rtrace_options INTERFACE -fsanitize=address,undefined)
 else()
   # Lines for backtraces are enough: with all of what debuggers want, compiling takes half as long again.

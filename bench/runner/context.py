@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import sys
 
 from . import process
 from .row import NotAvailable
@@ -35,7 +36,13 @@ class Context:
         return self.things[name]
 
     def at_end(self, end):
-        self.ends.callback(end)
+        """Its failure is told, and costs no results."""
+        def finish():
+            try:
+                end()
+            except process.Failure as failure:
+                print("tools/bench: %s" % failure, file=sys.stderr)
+        self.ends.callback(finish)
 
     def two_cores(self):
         if len(self.all_cores) < 2:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "regex_fault.h"
+#include "regex_size.h"
 #include "rtrace/base/error.h"
 
 namespace rtrace {
@@ -101,86 +102,6 @@ bool match_element(std::string_view pattern, size_t& at, char c) {
   return matched;
 }
 
-// How many nodes glibc's compiled form has about. It repeats what an interval or a '+' stands behind
-// (regcomp.c, parse_dup_op), so that nested ones multiply: `((a{255}){255}){255}` and thirty '+' in a row
-// take gigabytes.
-class RegexSize {
- public:
-  RegexSize(std::string_view text, int flags) : text_(text), extended_((flags & REG_EXTENDED) != 0) {}
-
-  size_t count() {
-    for (size_t at = 0; at < text_.size();) at = element(at);
-    while (!outer_.empty()) close();
-    return total_;
-  }
-
- private:
-  size_t element(size_t at) {
-    const bool escaped = text_[at] == '\\' && at + 1 < text_.size();
-    const char c = text_[at + (escaped ? 1 : 0)];
-    const size_t behind = at + (escaped ? 2 : 1);
-    const bool special = escaped != extended_;
-    if (c == '[' && !escaped) {
-      size_t end = behind;
-      last_ = 1;
-      ++total_;
-      repeated_ = false;
-      return match_bracket(text_, end, 'x') ? end : behind;
-    }
-    if (special && c == '(') {
-      outer_.push_back(std::exchange(total_, 0));
-    } else if (special && c == ')') {
-      close();
-    } else if (special && c == '{') {
-      repeated_ = true;
-      return interval(behind);
-    } else if (c == '*' ? !escaped : special && (c == '+' || c == '?')) {
-      // The C library copies what `+` repeats; of what is repeated already it takes long to see where it
-      // leads.
-      repeat(c == '+' || repeated_ ? 2 : 1);
-      repeated_ = true;
-      return behind;
-    } else {
-      last_ = 1;
-      ++total_;
-    }
-    repeated_ = false;
-    return behind;
-  }
-
-  void close() {
-    if (outer_.empty()) return;
-    last_ = total_ + 1;
-    total_ = outer_.back() + last_;
-    outer_.pop_back();
-  }
-
-  size_t interval(size_t at) {
-    size_t most = 0, number = 0;
-    for (;
-         at < text_.size() && (std::isdigit(static_cast<unsigned char>(text_[at])) != 0 || text_[at] == ',');
-         ++at) {
-      number =
-          text_[at] == ',' ? 0 : std::min<size_t>(number * 10 + static_cast<size_t>(text_[at] - '0'), kMost);
-      most = std::max(most, number);
-    }
-    repeat(most + 1);
-    return at;
-  }
-
-  void repeat(size_t times) {
-    total_ = std::min(total_ + last_ * (times - 1), kMost);
-    last_ = std::min(last_ * times, kMost);
-  }
-
-  static constexpr size_t kMost = 1 << 20;
-  std::string_view text_;
-  bool extended_;
-  std::vector<size_t> outer_;  // what stood before each open parenthesis
-  size_t total_ = 0, last_ = 0;
-  bool repeated_ = false;  // what stands directly in front
-};
-
 }  // namespace
 
 // Only the last '*' ever needs to be gone back to, so the time is at most pattern times text.
@@ -219,7 +140,7 @@ struct Pattern::Compiled {
   // Not wrapped in "^(...)$": that would make `a)(b` valid and give back-references other numbers.
   Compiled(const std::string& text, int flags) {
     constexpr size_t kMaxSize = 5000;
-    if (RegexSize(text, flags).count() > kMaxSize)
+    if (regex_size(text, flags) > kMaxSize)
       throw PatternError(0, fmt::format("/{}/: Too many repetitions", text));
     if (int code = regcomp(&regex, text.c_str(), flags)) {
       char why[128];

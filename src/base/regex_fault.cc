@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "regex_size.h"
+
 namespace rtrace {
 namespace {
 
@@ -22,22 +24,6 @@ bool fails_with(const std::string& text, int flags, int code) {
 size_t shortest_failing(const std::string& text, int flags, int code, std::string_view closing) {
   for (size_t size = 1; size <= text.size() && size <= kMostTried; ++size)
     if (fails_with(text.substr(0, size).append(closing), flags, code)) return size;
-  return kNone;
-}
-
-// Behind the ']' of the bracket expression at `at`, in which a backslash is a character like others (POSIX,
-// XBD 9.3.5); kNone where it does not end.
-size_t behind_bracket(std::string_view text, size_t at) {
-  size_t i = at + 1;
-  if (i < text.size() && text[i] == '^') ++i;
-  for (bool first = true; i < text.size(); first = false) {
-    if (text[i] == ']' && !first) return i + 1;
-    const char kind = i + 1 < text.size() ? text[i + 1] : '\0';
-    size_t close = kNone;
-    if (text[i] == '[' && (kind == ':' || kind == '.' || kind == '='))
-      close = text.find(std::string{kind, ']'}, i + 2);
-    i = close != kNone ? close + 2 : i + 1;
-  }
   return kNone;
 }
 

@@ -23,7 +23,7 @@ constexpr std::string_view kLeafNames[] = {
     "ffsl", "ffsll", "finite", "finitef", "floor", "floorf", "fma", "fmaf", "fmax", "fmaxf", "fmin", "fminf",
     "fmod", "fmodf", "free", "frexp", "frexpf", "fstat", "fstat64", "fstatat", "fstatat64", "fstatfs",
     "fstatvfs", "ftruncate", "ftruncate64", "gamma", "gammaf", "getauxval", "getcpu", "getcwd",
-    "getdtablesize", "getegid", "getenv", "geteuid", "getgid", "getgroups", "gethostid", "gethostname",
+    "getdtablesize", "getegid", "getenv", "geteuid", "getgid", "getgroups", "gethostname",
     "getitimer", "getpagesize", "getpeername", "getpgid", "getpgrp", "getpid", "getppid", "getpriority",
     "getresgid", "getresuid", "getrlimit", "getrlimit64", "getrusage", "getsid", "getsockname", "getsockopt",
     "gettid", "gettimeofday", "getuid", "gmtime_r", "htonl", "htons", "hypot", "hypotf", "ilogb", "ilogbf",

@@ -42,7 +42,8 @@ class Cluster:
         self.programs = self.tool("programs").strip()
 
     def tool(self, *words):
-        return subprocess.run([self.TOOL, *words], check=True, stdout=subprocess.PIPE, text=True, timeout=harness.PATIENCE).stdout
+        """It bounds its own waits."""
+        return subprocess.run([self.TOOL, *words], check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def start(self):
         self.pid = int(self.tool("start", self.folder.path, *self.launcher))
@@ -58,13 +59,14 @@ class Cluster:
         return harness.read_text(self.folder.file("log"))
 
     def stop(self):
-        if self.pid:
+        if os.path.exists(self.folder.file("data")):
             self.tool("stop", self.folder.path)
-            self.pid = None
 
     def remove(self):
-        self.stop()
-        self.folder.remove()
+        try:
+            self.stop()
+        finally:
+            self.folder.remove()
 
 
 class Session(harness.Target):

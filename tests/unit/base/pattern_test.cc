@@ -235,12 +235,34 @@ TEST(Pattern, CopiesShareTheCompiledForm) {
   EXPECT_EQ(copy.text(), "m.*c");
 }
 
+std::string times(int count, std::string_view piece) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += piece;
+  return all;
+}
+
 TEST(Regex, RepetitionsThatMultiplyAreRefused) {
-  for (std::string text : {std::string("((a{255}){255}){255}"), "a" + std::string(40, '+'),
-                           std::string("(ab){0,9999}"), "(" + std::string(20, 'a') + "){300}",
-                           "=" + std::string(54, '*') + "m", std::string("(a{200})*{200}")})
+  for (const std::string& text :
+       {std::string("((a{255}){255}){255}"), "a" + times(40, "+"), std::string("(ab){0,9999}"),
+        "(" + times(20, "a") + "){300}", std::string("(a{200})*{200}"), std::string("a{255}{255}{255}"),
+        std::string("a{200}*{200}"), std::string("[\\]((a{255}){255}){255}]"),
+        std::string("[!]((a{255}){255}){255}]")})
     EXPECT_THROW(Pattern::regex(text), Error) << text;
   EXPECT_THROW(Pattern::basic_regex("\\(a\\{200\\}\\)\\{200\\}"), Error);
+  EXPECT_THROW(Pattern::basic_regex("a\\{200\\}\\{200\\}"), Error);
+}
+
+TEST(Regex, PiecesThatMayBePassedInTwoWaysAreFew) {
+  for (const std::string& text :
+       {"=" + times(54, "*") + "m", "^" + times(40, "(") + "a" + times(40, "*)"),
+        "(" + times(30, "a*?") + ")*", "(" + times(30, "(a*|b*)") + ")*", "(" + times(30, "(a*)?") + ")*"})
+    EXPECT_THROW(Pattern::regex(text), Error) << text;
+  for (const char* text :
+       {"(foo.*|bar.*)+", "((a|b)*|(c|d)*)*(e+)?", "x.*?y.*?z.*?", "(rb_[a-z]+(_[a-z]+)*)(@.*)?"})
+    EXPECT_NO_THROW(Pattern::regex(text)) << text;
+}
+
+TEST(Regex, RepetitionsAreOrdinary) {
   EXPECT_TRUE(Pattern::regex("[a{]{2,3}(b|c)+x{20}").matches("a{bcb" + std::string(20, 'x')));
   EXPECT_TRUE(Pattern::regex("(a*)*b*?c?").matches("aab"));
   EXPECT_TRUE(Pattern::basic_regex("a+++++++++++++++++++++++++").matches("a+++++++++++++++++++++++++"));

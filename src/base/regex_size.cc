@@ -18,14 +18,29 @@ class RegexSize {
   size_t count() {
     for (size_t at = 0; at < text_.size();) at = element(at);
     while (!outer_.empty()) close();
-    return std::min(group_.total << std::min(ways_, kMostWays), kMost);
+    return looped_ > kMostWays ? kMost : all_.size.nodes;
   }
 
  private:
-  // Of an open parenthesis what is in it so far.
+  struct Size {
+    size_t nodes = 0;
+    size_t ways = 0;  // more than one to pass a piece without a character
+    void add(const Size& other, size_t times = 1) {
+      nodes = std::min(nodes + other.nodes * times, kMost);
+      ways = std::min(ways + other.ways * times, kMost);
+    }
+  };
+  // What an operator stands behind.
+  struct Piece {
+    Size size;
+    bool may_be_empty = true;
+  };
+  // What is inside an open parenthesis so far, or in the whole.
   struct Group {
-    size_t total = 0;
-    bool repeats = false, chooses = false;
+    Size size;
+    Piece last;
+    bool so_far_empty = true;  // whether what is in front of `last` may be, since the last '|'
+    size_t empty_choices = 0;
   };
 
   size_t element(size_t at) {
@@ -35,44 +50,53 @@ class RegexSize {
     const bool special = escaped != extended_;
     if (c == '[' && !escaped) {
       const size_t end = behind_bracket(text_, at);
-      add_one();
+      add({{1, 0}, false});
       return end == std::string_view::npos ? behind : end;
     }
     if (special && c == '(') {
-      outer_.push_back(std::exchange(group_, {}));
-      repeated_ = false;
+      outer_.push_back(std::exchange(all_, {}));
     } else if (special && c == ')') {
       close();
     } else if (special && c == '{') {
       return interval(behind);
     } else if (c == '*' ? !escaped : special && (c == '+' || c == '?')) {
-      repeat(c == '+' ? 2 : 1);
+      if (all_.last.may_be_empty) add_way();
+      if (c != '?') loop();
+      repeat(c == '+' ? 2 : 1, c != '+');
+    } else if (special && c == '|') {
+      add({{1, 0}, true});
+      end_choice();
     } else {
-      group_.chooses |= special && c == '|';
-      add_one();
+      add({{1, 0}, !escaped && (c == '^' || c == '$')});
     }
     return behind;
   }
 
-  void add_one() {
-    last_ = 1;
-    ++group_.total;
-    repeated_ = false;
+  void add(const Piece& piece) {
+    all_.so_far_empty &= all_.last.may_be_empty;
+    all_.last = piece;
+    all_.size.add(piece.size);
+  }
+
+  void end_choice() {
+    all_.empty_choices += all_.so_far_empty && all_.last.may_be_empty ? 1 : 0;
+    all_.so_far_empty = true;
+    all_.last = {};
   }
 
   void close() {
     if (outer_.empty()) return;
-    const Group inner = std::exchange(group_, outer_.back());
+    end_choice();
+    const Group inner = std::exchange(all_, outer_.back());
     outer_.pop_back();
-    last_ = inner.total + 1;
-    group_.total = std::min(group_.total + last_, kMost);
-    group_.repeats |= inner.repeats;
-    repeated_ = inner.repeats;
-    if (inner.repeats && inner.chooses) ++ways_;
+    Piece piece{inner.size, inner.empty_choices > 0};
+    piece.size.add({1, piece.may_be_empty ? inner.empty_choices - 1 : 0});
+    add(piece);
   }
 
-  // Its end is looked for behind the digits, so that what is none is of one character more.
+  // An interval whose end is missing is none, and of one character more.
   size_t interval(size_t at) {
+    const size_t begin = at;
     size_t most = 0, number = 0;
     for (;
          at < text_.size() && (std::isdigit(static_cast<unsigned char>(text_[at])) != 0 || text_[at] == ',');
@@ -81,26 +105,33 @@ class RegexSize {
           text_[at] == ',' ? 0 : std::min<size_t>(number * 10 + static_cast<size_t>(text_[at] - '0'), kMost);
       most = std::max(most, number);
     }
-    repeat(most + 1);
+    const std::string_view range = text_.substr(begin, at - begin);
+    if (range.ends_with(',')) loop();
+    repeat(most + 1, range.starts_with('0') || range.starts_with(','));
     const std::string_view closing = extended_ ? "}" : "\\}";
     return text_.substr(at).starts_with(closing) ? at + closing.size() : at;
   }
 
-  void repeat(size_t times) {
-    if (repeated_) ++ways_;
-    repeated_ = group_.repeats = true;
-    group_.total = std::min(group_.total + last_ * (times - 1), kMost);
-    last_ = std::min(last_ * times, kMost);
+  void add_way() {
+    all_.last.size.add({0, 1});
+    all_.size.add({0, 1});
   }
 
-  static constexpr size_t kMost = 1 << 20, kMostWays = 20;
+  void loop() { looped_ = std::max(looped_, all_.last.size.ways); }
+
+  void repeat(size_t times, bool or_not_at_all) {
+    const Size once = all_.last.size;
+    all_.size.add(once, times - 1);
+    all_.last.size.add(once, times - 1);
+    all_.last.may_be_empty |= or_not_at_all;
+  }
+
+  static constexpr size_t kMost = 1 << 20, kMostWays = 16;
   std::string_view text_;
   bool extended_;
   std::vector<Group> outer_;  // what stood before each open parenthesis
-  Group group_;
-  size_t last_ = 0;
-  size_t ways_ = 0;        // pieces that may be passed in two ways
-  bool repeated_ = false;  // what stands directly in front
+  Group all_;
+  size_t looped_ = 0;  // the most ways of what is passed again and again
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ print "$shared\n";
 pipe(my $r, my $w); my $pid = fork; if (!$pid) { print $w "child\n"; close $w; POSIX::_exit(3) } close $w; print scalar <$r>;
 waitpid $pid, 0; print $? >> 8, "\n";
 print `echo sub`, system("exit 2") >> 8, "\n"; local $SIG{USR1} = sub { print "usr1\n" }; kill USR1 => $$;
-select undef, undef, undef, 0.01;
+
 print encode("UTF-8", "\x{e4}\x{263a}"), " ", length(decode("UTF-8", "\xc3\xa4")), " ", lc("ÄB"), " ", NFD("\x{e4}") eq "a\x{308}" ? "nfd" : "no", "\n";
 print Math::BigInt->new(2)->bpow(100), " ", POSIX::floor(3.7), " ", POSIX::strftime("%A %j", gmtime(0)), " ", timegm(0, 0, 0, 1, 0, 100), " ", scalar(gmtime(0)), "\n";
 my ($fh, $fn) = File::Temp::tempfile(UNLINK => 1); print $fh "line $_\n" for 1 .. 5; seek $fh, 0, 0; my @l = <$fh>;

@@ -29,7 +29,7 @@ print(decimal.Decimal("1.1") + decimal.Decimal("2.2"), fractions.Fraction(1, 3) 
 ts = [threading.Thread(target=lambda: [sum(range(100)) for _ in range(100)]) for _ in range(4)]; [t.start() for t in ts]; [t.join() for t in ts]
 q = queue.Queue(); th = threading.Thread(target=lambda: [q.put(i) for i in range(5)]); th.start(); print([q.get() for _ in range(5)]); th.join()
 with concurrent.futures.ThreadPoolExecutor(3) as ex: print(list(ex.map(lambda x: x * x, range(6))))
-async def co(n): await asyncio.sleep(0.001); return n * 2
+async def co(n): await asyncio.sleep(0); return n * 2
 async def top(): return await asyncio.gather(*[co(i) for i in range(5)])
 print(asyncio.run(top()))
 def gen():

@@ -36,7 +36,7 @@ GC.start; GC.compact rescue 0; p ObjectSpace.count_objects.key?(:TOTAL)
 p 2**200, 10.pow(50, 7), 1.0 / 3, Rational(1, 3), Complex(1, 2) * Complex(3, 4), BigDecimal("1.1") + BigDecimal("2.2"), 100.digits, 255.to_s(2)
 p Date.new(2024, 2, 29).next_year.to_s, Time.at(0).utc.iso8601, Time.at(0).utc.strftime("%A %B %d %j")
 p "äöü".encode("ISO-8859-1").bytes, "äöü".unicode_normalize(:nfd).size, "abc".force_encoding("BINARY").valid_encoding?
-Signal.trap("USR1") { $got = true }; Process.kill("USR1", $$); sleep 0.01 until $got; p $got
+Signal.trap("USR1") { $got = true }; Process.kill("USR1", $$); Thread.pass until $got; p $got
 class Foo; include Comparable; attr_accessor :v; def initialize(v) = @v = v; def <=>(o) = v <=> o.v;
 def method_missing(n, *a) = [n, a]; def respond_to_missing?(*) = true; end
 p Foo.new(1) < Foo.new(2), Foo.new(1).bar(2), [Foo.new(3), Foo.new(1)].min.v

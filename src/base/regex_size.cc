@@ -117,7 +117,7 @@ class RegexSize {
     all_.size.add({0, 1});
   }
 
-  void loop() { looped_ = std::max(looped_, all_.last.size.ways); }
+  void loop() { looped_ = std::min(looped_ + all_.last.size.ways, kMost); }
 
   void repeat(size_t times, bool or_not_at_all) {
     const Size once = all_.last.size;
@@ -131,7 +131,7 @@ class RegexSize {
   bool extended_;
   std::vector<Group> outer_;  // what stood before each open parenthesis
   Group all_;
-  size_t looped_ = 0;  // the most ways of what is passed again and again
+  size_t looped_ = 0;  // ways of what is passed again and again
 };
 
 }  // namespace

@@ -67,8 +67,8 @@ class Beginnings(unittest.TestCase):
         return self.took[name]
 
     def attach(self, pid, folder):
-        words = [harness.RTRACE, "-q", "-o", os.path.join(folder, "trace"), "-x", BUSY,
-                 "--mechanism=" + random.choice(("auto", "breakpoint", "trampoline"))]
+        words = [harness.RTRACE, "-o", os.path.join(folder, "trace"), "-x", BUSY,
+                 "--mechanism=" + (harness.MECHANISM or random.choice(("auto", "breakpoint", "trampoline")))]
         words += random.choice(([], ["-f"], ["-c"], ["-f", "-c"], ["-e", "*"], ["-ttT", "-w", "3"]))
         return words + ["-p", str(pid)]
 
@@ -83,6 +83,7 @@ class Beginnings(unittest.TestCase):
             rtrace = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                     text=True, env=harness.environment(), timeout=harness.PATIENCE, check=False)
             out, err = process.communicate(timeout=harness.PATIENCE)
+        harness.without_mechanism(rtrace.stderr)  # counts them
         told = "%s\nafter %.1f ms of %.1f; status %d\n%s\nthe program: status %d\n%s%s" % (
             " ".join(words), 1e3 * moment, 1e3 * self.duration(name), rtrace.returncode, rtrace.stderr, process.returncode,
             out, err)

@@ -52,7 +52,7 @@ class Places(unittest.TestCase):
     def run_rtrace(self, words, rtrace=None, front=()):
         env = {**harness.environment(), **self.environment}
         env = {name: value for name, value in env.items() if value is not None}
-        done = subprocess.run([*front, rtrace or harness.RTRACE, *words], stdin=subprocess.DEVNULL, env=env,
+        done = subprocess.run([*front, rtrace or harness.RTRACE, *harness.by_mechanism(words)], stdin=subprocess.DEVNULL, env=env,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=harness.PATIENCE,
                               check=False)
         return harness.Result(done.returncode, "", done.stdout, done.stderr)

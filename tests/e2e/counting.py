@@ -66,7 +66,7 @@ def said(stdout):
 class Counted(unittest.TestCase):
     """Of programs that count; what differs from program to program is in the three attributes."""
     functions = ()
-    conf = None
+    conf = harness.PROGRAMS
     check = staticmethod(lambda match: True)
 
     def options(self, kind="-x"):

@@ -35,11 +35,11 @@ class Servers(unittest.TestCase):
         if urls is not None:
             env["DEBUGINFOD_URLS"] = urls
         trace = os.path.join(self.folder, "trace")
-        done = subprocess.run([harness.RTRACE, "-o", trace, "--explain", "-x", "greet@MAIN", "--", self.program],
+        done = subprocess.run(harness.invocation(["-o", trace, "--explain", "-x", "greet@MAIN", "--", self.program]),
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                               env=env, timeout=harness.PATIENCE, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return harness.read_text(trace), done.stderr
+        return harness.read_text(trace), harness.without_mechanism(done.stderr)
 
     def asked(self):
         return harness.read_text(os.path.join(self.folder, "asked")).splitlines()

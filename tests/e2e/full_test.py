@@ -23,8 +23,8 @@ class Unread(unittest.TestCase):
             os.mkfifo(pipe)
             self.end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
             os.set_blocking(self.end, True)
-            words = [harness.RTRACE, "-o", pipe, "-F", harness.CONF, "-x", "greet", "-s", "4000", *arguments, "--",
-                     harness.target("waits"), str(count), str(length)]
+            words = harness.invocation(["-o", pipe, "-F", harness.CONF, "-x", "greet", "-s", "4000", *arguments, "--",
+                                     harness.target("waits"), str(count), str(length)])
             process = harness.Target(words)
             try:
                 with process:

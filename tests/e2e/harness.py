@@ -20,6 +20,7 @@ TARGETS = os.environ.get("RTRACE_TARGETS", ".")
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 CONF = os.path.join(HERE, "targets", "fixture.conf")
+PROGRAMS = os.path.join(HERE, "targets", "programs.conf")
 PATIENCE = float(os.environ.get("RTRACE_PATIENCE", "60"))
 
 
@@ -69,6 +70,11 @@ def by_mechanism(arguments):
     return (["--mechanism=" + MECHANISM] if chosen else []) + list(arguments)
 
 
+def invocation(arguments):
+    """The words that start rtrace with these arguments, for a test that starts it by itself."""
+    return [RTRACE] + by_mechanism(arguments)
+
+
 # Why a probe stays a breakpoint, and how many of either there are.
 DECLINED = re.compile(r"^rtrace: \S.*?: a breakpoint, no trampoline: (.*)\n", re.M)
 MADE = re.compile(r"^rtrace: (\d+) trampolines?, (\d+) breakpoints?(?:: \d+ waited .*)?\n", re.M)
@@ -107,7 +113,7 @@ def run(arguments, stdin=None, patience=PATIENCE, separate=True, cwd=None):
     """rtrace with these arguments, to its end. `separate`: the trace goes to a file of its own by -o."""
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "trace")
-        words = [RTRACE] + (["-o", output] if separate else []) + by_mechanism(arguments)
+        words = invocation((["-o", output] if separate else []) + list(arguments))
         try:
             done = subprocess.run(words, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
@@ -173,7 +179,7 @@ class Attached:
         self.output = os.path.join(self.folder, "trace")
         self.errors = os.path.join(self.folder, "stderr")
         ready, theirs = os.pipe()
-        words = [RTRACE, "--ready-fd=%d" % theirs, "-o", self.output] + by_mechanism(arguments)
+        words = invocation(["--ready-fd=%d" % theirs, "-o", self.output, *arguments])
         for pid in pids:
             words += ["-p", str(pid)]
         with open(self.errors, "w") as errors:

@@ -128,7 +128,7 @@ class Xz(unittest.TestCase):
 class Clang(unittest.TestCase):
     """A library of 35 000 functions, with a breakpoint in each."""
     SOURCE = "int next(int number) { return number + 1; }\n"
-    LIBRARY = "@libLLVM-14.so.1"
+    OPTIONS = ["-c", "--mechanism=breakpoint", "-x", "@libLLVM-14.so.1"]
 
     def words(self, folder, name):
         return ["clang", "-c", "-x", "c", "-", "-o", os.path.join(folder, name)]
@@ -136,10 +136,10 @@ class Clang(unittest.TestCase):
     def test_the_object_file_is_the_same_launched_and_attached(self):
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(self.words(folder, "plain.o"), input=self.SOURCE, text=True, check=True)
-            result = harness.run(["-c", "-x", self.LIBRARY, "--"] + self.words(folder, "launched.o"), stdin=self.SOURCE)
+            result = harness.run([*self.OPTIONS, "--"] + self.words(folder, "launched.o"), stdin=self.SOURCE)
             self.assertEqual(result.status, 0, result)
             with harness.Target(self.words(folder, "attached.o")) as process:
-                rtrace = harness.Attached(["-c", "-x", self.LIBRARY], [process.pid])
+                rtrace = harness.Attached(self.OPTIONS, [process.pid])
                 self.assertEqual(process.process.communicate(self.SOURCE, harness.PATIENCE)[0], "")
                 self.assertEqual(process.process.returncode, 0)
                 attached = rtrace.end()

@@ -15,7 +15,7 @@ from servers import Cluster, Folder, end
 
 class Server(unittest.TestCase):
     def attach(self, options, pids, command=()):
-        rtrace = harness.Attached(options, pids, command)
+        rtrace = harness.Attached(["-F", harness.PROGRAMS, *options], pids, command)
         self.addCleanup(rtrace.abandon)
         return rtrace
 

@@ -13,9 +13,12 @@ import harness
 CONF = os.path.join(harness.HERE, "targets", "timed.conf")
 
 
+# Where what they cost is what is measured.
+BREAKPOINTS = ["--mechanism=breakpoint"]
+
+
 def trace(options, *words):
-    """By breakpoints: what they cost is what is measured here."""
-    result = harness.run(["-F", CONF, "--mechanism=breakpoint"] + options + ["--", harness.target("timed"), *words])
+    result = harness.run(["-F", CONF] + options + ["--", harness.target("timed"), *words])
     if result.status != 0:
         raise harness.Failure(result)
     return result
@@ -40,7 +43,7 @@ class Table(unittest.TestCase):
         self.assertLessEqual(cell(descend, "max"), cell(main, "max"))
 
     def test_own_times_add_up_to_the_outermost_call(self):
-        table = harness.Summary(trace(["-c", "-x", "main+tick+hundred+five+thousand*"], "3").trace)
+        table = harness.Summary(trace(BREAKPOINTS + ["-c", "-x", "main+tick+hundred+five+thousand*"], "3").trace)
         self.assertEqual(table.calls(), {"main": 1, "tick": 1060, "hundred": 3, "five": 3, "thousand": 1,
                                          "thousand_untraced": 3})
         self.assertAlmostEqual(table.total["seconds"], float(table.rows["main"]["seconds"]), delta=2e-6)
@@ -195,11 +198,14 @@ class OwnShare(unittest.TestCase):
         self.fail("off by " + ", ".join("%.1f us" % (1e6 * error) for error in errors))
 
     def test_a_function_of_twenty_nanoseconds_in_the_table(self):
-        self.best(lambda: cell(harness.Summary(trace(["-c", "-x", "tick"], "10").trace).rows["tick"], "p50") - 20e-9)
+        def measure():
+            table = harness.Summary(trace(BREAKPOINTS + ["-c", "-x", "tick"], "10").trace)
+            return cell(table.rows["tick"], "p50") - 20e-9
+        self.best(measure)
 
     def test_a_function_that_calls_a_traced_one_a_thousand_times(self):
         def measure():
-            rows = harness.Summary(trace(["-c", "-x", "thousand+thousand_untraced+tick"], "20").trace).rows
+            rows = harness.Summary(trace(BREAKPOINTS + ["-c", "-x", "thousand+thousand_untraced+tick"], "20").trace).rows
             own = cell(rows["thousand"], "self") / rows["thousand"]["calls"]
             off = (own - cell(rows["thousand_untraced"], "p50")) / 1000
             # It runs on a thousand times between two calls inside, and when others use the processors it waits there
@@ -210,7 +216,7 @@ class OwnShare(unittest.TestCase):
 
     def off(self, name, *options):
         """By how much each line's duration is off what the function measured itself."""
-        lines = trace(["-T", "-x", name, *options], "20").lines
+        lines = trace(BREAKPOINTS + ["-T", "-x", name, *options], "20").lines
         calls = [re.match(r"%s\(\) += (\d+) <(\d+\.\d+)>$" % name, line) for line in lines]
         off = [float(call.group(2)) - int(call.group(1)) / 1e9 for call in calls if call]
         self.assertEqual(len(off), 20)
@@ -234,7 +240,7 @@ class OwnShare(unittest.TestCase):
 
     def test_the_table_says_what_was_subtracted_and_raw_times_contain_it(self):
         def measure(options):
-            table = harness.Summary(trace(["-c", "-x", "tick"] + options, "10").trace)
+            table = harness.Summary(trace(BREAKPOINTS + ["-c", "-x", "tick"] + options, "10").trace)
             note = re.match(r"rtrace's own share, at least (\S+) \+- (\S+) a call, is (\w+)$", table.notes[-1])
             self.assertTrue(note, table.notes)
             return cell(table.rows["tick"], "p50"), harness.seconds(note.group(1)), note.group(3)
@@ -244,11 +250,11 @@ class OwnShare(unittest.TestCase):
         raw, _, what = measure(["--raw-times"])
         self.assertEqual(what, "contained")
         self.assertGreater(raw, median)
-        stderr = trace(["--raw-times", "-T", "-x", "tick"], "1").stderr
+        stderr = trace(BREAKPOINTS + ["--raw-times", "-T", "-x", "tick"], "1").stderr
         self.assertRegex(stderr, r"each duration holds \d+\.\dus \+- \d+\.\dus of rtrace's own")
 
     def test_no_duration_is_nothing(self):
-        table = harness.Summary(trace(["-c", "-x", "tick"], "10").trace)
+        table = harness.Summary(trace(BREAKPOINTS + ["-c", "-x", "tick"], "10").trace)
         self.assertGreaterEqual(cell(table.rows["tick"], "p50"), 1e-9)
         self.assertEqual(table.rows["tick"]["calls"], 1200)
 

@@ -23,7 +23,7 @@ class Terminal:
         if self.pid == 0:
             os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"],
                       dict(harness.environment(), PS1="$ ", TERM="dumb"))
-        self.text, self.pids = "", []
+        self.text, self.said, self.pids = "", "", []
 
     def expect(self, pattern):
         end = time.monotonic() + harness.PATIENCE
@@ -34,7 +34,9 @@ class Terminal:
                 return match
             if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
                 raise harness.Failure("no %s on the terminal, but: %s" % (pattern, self.text))
-            self.text += os.read(self.fd, 4096).decode(errors="replace")
+            more = os.read(self.fd, 4096).decode(errors="replace")
+            self.text += more
+            self.said += more
 
     def type(self, text):
         os.write(self.fd, text.encode())
@@ -51,6 +53,7 @@ class Terminal:
         return self
 
     def __exit__(self, *_):
+        harness.without_mechanism(self.said.replace("\r", ""))  # counts them
         for pid in self.pids:  # what a failed test leaves stopped would never see the hangup
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -79,7 +82,7 @@ class JobControl(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.trace = os.path.join(folder.name, "trace")
-        self.rtrace = [harness.RTRACE, "-o", self.trace, "-F", harness.CONF, "-x", "add"]
+        self.rtrace = harness.invocation(["-o", self.trace, "-F", harness.CONF, "-x", "add"])
 
     def calls(self):
         return harness.read_text(self.trace).count(ADD)

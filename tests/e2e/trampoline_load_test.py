@@ -209,7 +209,7 @@ class ThroughPadding(UnderLoad):
                                   timeout=harness.PATIENCE, check=False)
             if done.returncode == 0:
                 return thread, hop
-        self.fail("no thread came by: " + done.stderr)
+        self.fail("no thread came by (%d); the program: %s" % (done.returncode, self.load.process.poll()))
 
     def test_who_stands_between_the_jumps_finds_the_other(self):
         self.kill("engine", "front")

@@ -25,5 +25,7 @@ int main(int argc, char** argv) {
     if (stands_at(tid, address)) return ptrace(PTRACE_DETACH, tid, 0, SIGSTOP) == 0 ? 0 : 2;
     if (ptrace(PTRACE_SINGLESTEP, tid, 0, 0) != 0) return 2;
   }
+  // Left in the midst of a step it would be killed by that step's SIGTRAP.
+  if (waitpid(tid, &status, __WALL) != tid || ptrace(PTRACE_DETACH, tid, 0, 0) != 0) return 2;
   return 1;
 }

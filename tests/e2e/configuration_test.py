@@ -52,9 +52,9 @@ class Places(unittest.TestCase):
     def run_rtrace(self, words, rtrace=None, front=()):
         env = {**harness.environment(), **self.environment}
         env = {name: value for name, value in env.items() if value is not None}
-        done = subprocess.run([*front, rtrace or harness.RTRACE, *harness.by_mechanism(words)], stdin=subprocess.DEVNULL, env=env,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=harness.PATIENCE,
-                              check=False)
+        done = subprocess.run([*front, rtrace or harness.RTRACE, *harness.by_mechanism(words)], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+                              timeout=harness.PATIENCE, check=False)
         return harness.Result(done.returncode, "", done.stdout, done.stderr)
 
     def line(self, options=(), program="spotter_bare", **others):

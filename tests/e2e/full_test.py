@@ -24,7 +24,7 @@ class Unread(unittest.TestCase):
             self.end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
             os.set_blocking(self.end, True)
             words = harness.invocation(["-o", pipe, "-F", harness.CONF, "-x", "greet", "-s", "4000", *arguments, "--",
-                                     harness.target("waits"), str(count), str(length)])
+                                        harness.target("waits"), str(count), str(length)])
             process = harness.Target(words)
             try:
                 with process:

@@ -1,5 +1,6 @@
 /* park TID ADDRESS: steps that thread until it stands at ADDRESS (hexadecimal), and leaves it there, with its
-   process stopped. 1 where it does not come by. */
+   process stopped. 1 where it does not come by. It meets no breakpoint on the way: each SIGTRAP is taken for
+   a step's. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,9 +11,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "announced.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/moment.h"
 #include "rtrace/base/text.h"
 #include "rtrace/base/unique_fd.h"
 
@@ -80,9 +82,9 @@ std::string AgentLink::begin(const Foothold::Means& means, Foothold& foothold, c
   if (std::string reason = too_large_for(means.memory.pid(), setting.size.layout().size); !reason.empty())
     return reason;
   tracee::RemoteCall remote(means.stopped, means.memory, foothold.gadget(), foothold.frame_area());
-  std::string failure = map_control(remote, means);
-  // The mapping's name: the magic word at the blob's beginning.
+  // The memory file's name: the magic word at the blob's beginning.
   const VirtAddr name = foothold.code_ranges().front().begin;
+  std::string failure = map_control(remote, means, name);
   if (failure.empty()) failure = map_shared(remote, means, name);
   if (failure.empty()) failure = fill(means.memory);
   if (failure.empty() && !foothold.adopt_recorder(means.memory, control_, shared_))
@@ -125,15 +127,16 @@ bool AgentLink::write_head(const Foothold::Means& means) const {
   return put(means.memory, control_.begin, head);
 }
 
-std::string AgentLink::map_control(tracee::RemoteCall& remote, const Foothold::Means& means) {
+std::string AgentLink::map_control(tracee::RemoteCall& remote, const Foothold::Means& means, VirtAddr blob) {
   const uint64_t size = agent::control_layout(setting_.size.functions).size;
-  auto answer = remote.call(SYS_mmap, {0, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, ~uint64_t{0}, 0});
-  if (is_error(answer)) return failed("mmap", answer);
-  const VirtAddr at{static_cast<uint64_t>(*answer)};
-  control_ = {at, at + size};
-  if (!write_head(means)) return "the new pages cannot be written (/proc/PID/mem)";
-  answer = remote.call(SYS_madvise,
-                       {at.value + agent::kControlOffset, arch::kPageSize, uint64_t{MADV_WIPEONFORK}});
+  const auto mark = [&](VirtAddr at) {
+    control_ = {at, at + size};
+    return write_head(means);
+  };
+  const Mapped mapped = map_announced(remote, means.memory, blob, {{}, VirtAddr{size}}, PROT_READ, mark);
+  if (!mapped.failure.empty()) return mapped.failure;
+  const auto answer = remote.call(SYS_madvise, {control_.begin.value + agent::kControlOffset, arch::kPageSize,
+                                                uint64_t{MADV_WIPEONFORK}});
   return is_error(answer) ? failed("madvise", answer) : std::string();
 }
 
@@ -158,6 +161,7 @@ std::string AgentLink::map_shared(tracee::RemoteCall& remote, const Foothold::Me
     const VirtAddr at{static_cast<uint64_t>(*mapped)};
     shared_ = {at, at + size};
   }
+  const moment::Scope unmarked(Moment::mapped);
   const bool written = write_head(means);
   (void)remote.call(SYS_close, {static_cast<uint64_t>(*fd)});
   if (!failure.empty()) return failure;

@@ -1,9 +1,11 @@
 // The remote call's gadget, on loan in memory that nothing runs; what was there comes back when this goes.
+// Behind it stands which mapping is about to be made there (announced.h).
 #pragma once
 
 #include <array>
 #include <vector>
 
+#include "announced.h"
 #include "rtrace/mech/patch_table.h"
 #include "rtrace/tracee/process_memory.h"
 #include "rtrace/tracee/remote_call.h"
@@ -13,9 +15,9 @@ namespace rtrace::mech {
 class BorrowedGadget {
  public:
   // The patch is published for the survivor of our death, unless `ledger` is nullptr.
-  BorrowedGadget(const tracee::ProcessMemory& memory, PatchLedger* ledger, Range slack)
+  BorrowedGadget(const tracee::ProcessMemory& memory, PatchLedger* ledger, Range slack, Range announced = {})
       : memory_(memory), ledger_(ledger), at_(slack.begin) {
-    auto gadget = std::as_bytes(std::span(tracee::kRemoteCallGadget));
+    const LentGadget gadget = announcing_gadget(announced);
     if (slack.size() < gadget.size()) {
       failure_ = "no slack behind any text segment to work from";
       return;
@@ -45,7 +47,7 @@ class BorrowedGadget {
   const tracee::ProcessMemory& memory_;
   PatchLedger* ledger_;
   VirtAddr at_;
-  std::array<std::byte, tracee::kRemoteCallGadget.size()> original_{};
+  LentGadget original_{};
   PatchLedger::Index index_ = PatchLedger::kNone;
   std::string failure_;
 };

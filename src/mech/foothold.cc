@@ -7,12 +7,14 @@
 #include <array>
 #include <cstring>
 
+#include "announced.h"
 #include "borrowed_gadget.h"
 #include "rtrace/agent/recorder.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/arch/relocate.h"
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
+#include "rtrace/base/moment.h"
 #include "rtrace/base/text.h"
 
 namespace rtrace::mech {
@@ -24,23 +26,6 @@ constexpr uint64_t kSmallestChunk = uint64_t{64} << 10;
 constexpr uint64_t kFrameArea = uint64_t{16} << 10;
 constexpr uint64_t kBehindHeader = 64;
 constexpr uint64_t kFewestSlots = 128;  // their table is one page
-constexpr const char* kUnwritable = "the new page cannot be written (/proc/PID/mem)";
-
-struct Mapped {
-  VirtAddr address;
-  std::string failure;
-};
-
-Mapped map(tracee::RemoteCall& remote, Range where, int protection) {
-  const uint64_t placed = where.begin ? MAP_FIXED_NOREPLACE : 0;
-  const auto answer =
-      remote.call(SYS_mmap, {where.begin.value, where.size(), static_cast<uint64_t>(protection),
-                             MAP_PRIVATE | MAP_ANONYMOUS | placed, ~uint64_t{0}, 0});
-  if (!answer) return {{}, "the thread could not make the system call"};
-  if (*answer < 0)
-    return {{}, fmt::format("mmap in the process failed: {}", strerror(static_cast<int>(-*answer)))};
-  return {VirtAddr{static_cast<uint64_t>(*answer)}, {}};
-}
 
 }  // namespace
 
@@ -127,23 +112,25 @@ bool Foothold::adopt_recorder(const tracee::ProcessMemory& memory, Range control
 
 std::string Foothold::map_chunk(const Means& means, Range chunk) {
   tracee::RemoteCall remote(means.stopped, means.memory, gadget(), frame_area_);
-  const Mapped mapped = map(remote, chunk, PROT_READ | PROT_EXEC);
+  const auto mark = [&](VirtAddr at) {
+    return means.memory.write_value(at, header(agent::kCopiesMapping, chunk.size())) == 0;
+  };
+  const Mapped mapped = map_announced(remote, means.memory, blob_, chunk, PROT_READ | PROT_EXEC, mark);
   if (!mapped.failure.empty()) return mapped.failure;
-  if (means.memory.write_value(chunk.begin, header(agent::kCopiesMapping, chunk.size())) != 0)
-    return kUnwritable;
   arena_.add(chunk, kBehindHeader);
   return {};
 }
 
 // Blob, copies and the first table in one mapping: a remote call is what costs the process most.
 std::string Foothold::begin_blob(const Means& means, Range all, VirtAddr table, uint64_t slots) {
-  BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
+  BorrowedGadget borrowed(means.memory, &means.ledger, means.slack, all);
   if (!borrowed.failure().empty()) return borrowed.failure();
   slack_ = borrowed.address();
   in_slack_ = borrowed.original();
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
-  const Mapped mapped = map(remote, all, PROT_READ | PROT_EXEC);
+  const Mapped mapped = map_at(remote, all, PROT_READ | PROT_EXEC);
   if (!mapped.failure.empty()) return mapped.failure;
+  const moment::Scope unmarked(Moment::mapped);
   const Range chunk{all.begin, table};
   const Range frame{chunk.begin + agent::kBlobRoom, chunk.begin + agent::kBlobRoom + kFrameArea};
   const auto blob = std::as_bytes(std::span(rtrace_blob_begin, rtrace_blob_end));
@@ -204,11 +191,11 @@ std::string Foothold::map_table(const Means& means, size_t sites) {
   const uint64_t slots = slots_for(sites);
   const Range old = table_;
   tracee::RemoteCall remote(means.stopped, means.memory, gadget(), frame_area_);
-  const Mapped mapped = map(remote, {{}, VirtAddr{table_size(slots)}}, PROT_READ);
+  const uint64_t size = table_size(slots);
+  const auto mark = [&](VirtAddr at) { return write_table(means.memory, {at, at + size}, slots); };
+  const Mapped mapped = map_announced(remote, means.memory, blob_, {{}, VirtAddr{size}}, PROT_READ, mark);
   if (!mapped.failure.empty()) return mapped.failure;
-  const Range where{mapped.address, mapped.address + table_size(slots)};
-  if (!write_table(means.memory, where, slots) ||
-      means.memory.write_value(blob_ + offsetof(agent::Blob, table), where.begin.value) != 0)
+  if (means.memory.write_value(blob_ + offsetof(agent::Blob, table), mapped.address.value) != 0)
     return "the new table cannot be written (/proc/PID/mem)";
   (void)remote.call(SYS_munmap, {old.begin.value, old.size()});
   return {};
@@ -305,7 +292,7 @@ bool Foothold::is_blank(const tracee::ProcessMemory& memory, Range mapping) {
 }
 
 void Foothold::will_borrow(const tracee::ProcessMemory& memory, Range slack) {
-  std::vector<std::byte> now(tracee::kRemoteCallGadget.size());
+  std::vector<std::byte> now(LentGadget{}.size());
   if (slack.size() < now.size() || memory.read_forced(slack.begin, now) != now.size()) return;
   slack_ = slack.begin;
   in_slack_ = std::move(now);
@@ -315,7 +302,7 @@ void Foothold::give_slack_back(const tracee::ProcessMemory& child) const {
   const auto gadget = std::as_bytes(std::span(tracee::kRemoteCallGadget));
   std::vector<std::byte> there(in_slack_.size());
   if (there.empty() || child.read_forced(slack_, there) != there.size()) return;
-  if (std::ranges::equal(there, gadget)) (void)child.write(slack_, in_slack_);
+  if (std::ranges::equal(std::span(there).first(gadget.size()), gadget)) (void)child.write(slack_, in_slack_);
 }
 
 std::string Foothold::leave(const Means& means) const {

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "announced.h"
 #include "borrowed_gadget.h"
 #include "rtrace/agent/recorder.h"
 #include "rtrace/arch/placement.h"
@@ -55,15 +56,19 @@ std::string Foothold::part_from(const Means& means, const agent::Control& as, co
   BorrowedGadget borrowed(means.memory, &means.ledger, means.slack);
   if (!borrowed.failure().empty()) return borrowed.failure();
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
-  constexpr uint64_t kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   const uint64_t size = size_without_rings(as);
-  const auto spare = remote.call(SYS_mmap, {0, size, PROT_READ | PROT_WRITE, kFlags, ~uint64_t{0}, 0});
-  if (!spare || *spare < 0) return "the thread could not make the system call";
-  const VirtAddr at{static_cast<uint64_t>(*spare)};
-  bool done = true;
-  for (const auto& [offset, bytes] : kept) done &= means.memory.write(at + offset, bytes) == 0;
-  done &= means.memory.write_value(at + offsetof(agent::MappingHeader, size), size) == 0;
-  done &= means.memory.write_value(at + offsetof(agent::SharedHeader, owner), agent::kOwnerDied) == 0;
+  const auto write = [&](VirtAddr at) {
+    bool done = true;
+    for (const auto& [offset, bytes] : kept) done &= means.memory.write(at + offset, bytes) == 0;
+    done &= means.memory.write_value(at + offsetof(agent::MappingHeader, size), size) == 0;
+    return done &
+           (means.memory.write_value(at + offsetof(agent::SharedHeader, owner), agent::kOwnerDied) == 0);
+  };
+  const Mapped spare = map_announced(remote, means.memory, blob_, {{}, VirtAddr{size}}, PROT_READ, write);
+  if (!spare.failure.empty()) return spare.failure;
+  const VirtAddr at = spare.address;
+  const Announcement writable(means.memory, blob_, {at, at + size});
+  bool done = remote.call(SYS_mprotect, {at.value, size, PROT_READ | PROT_WRITE}) == 0;
   const VirtAddr control_at = control_.begin + agent::kControlOffset;
   agent::Control control = as;
   control.mode = agent::Mode::off;

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "announced.h"
 #include "rtrace/agent/recorder.h"
 #include "rtrace/arch/jump.h"
 #include "rtrace/arch/placement.h"
@@ -66,6 +67,15 @@ void look_at_control(const Memory& memory, Range control, Remains& remains) {
     remains.pages.push_back({recorder.shared, header->session, header->kind});
   }
   remains.recorders.push_back(recorder);
+}
+
+// Which no control may lead to: yet, or any more.
+void look_at_memory_file(const Memory& memory, Range range, Remains& remains) {
+  const auto known = [range](const Remains::Page& page) { return page.range.begin == range.begin; };
+  const auto header = memory.read_value<agent::MappingHeader>(range.begin);
+  if (header && is_header(*header) && header->size <= range.size() &&
+      std::ranges::none_of(remains.pages, known))
+    remains.pages.push_back({range, header->session, header->kind});
 }
 
 // The kernel joins mappings that touch: headers may stand at any page.
@@ -217,7 +227,7 @@ class Comparison {
       size_t length = 0;
       if (memory.size() - i >= gadget.size() &&
           std::equal(gadget.begin(), gadget.end(), memory.begin() + static_cast<ptrdiff_t>(i)))
-        length = gadget.size();
+        length = std::min(LentGadget{}.size(), memory.size() - i);
       else if (memory[i] == kTrap)
         length = 1;
       if (length == 0) continue;
@@ -264,6 +274,8 @@ Remains find_pages(const Memory& memory, const std::vector<tracee::MapsEntry>& m
   }
   Remains remains;
   for (Range range : ranges) look_into(memory, range, remains);
+  for (const auto& entry : maps)
+    if (is_of_memory_file(entry)) look_at_memory_file(memory, entry.range, remains);
   return remains;
 }
 

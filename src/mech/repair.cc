@@ -7,6 +7,7 @@
 #include <csignal>
 #include <utility>
 
+#include "announced.h"
 #include "borrowed_gadget.h"
 #include "halted.h"
 #include "left_wrappers.h"
@@ -43,6 +44,7 @@ class Repair {
       : pid_(pid), memory_(pid), maps_(tracee::read_maps(pid)), remains_(find_remains(memory_, maps_)) {
     add_known(known);
     if (files) add_outside_jumps(remains_.bytes, compare_with_files(pid, memory_, maps_), memory_);
+    add_announced(memory_, maps_, remains_);
     order_jumps(remains_.bytes);
     for (const auto& bytes : remains_.bytes)
       if (is_int3(bytes)) sites_.insert(bytes.address);
@@ -303,6 +305,7 @@ void Repair::take_out(HaltedProcess& halted) {
     if (lowered == Lowered::failed) return;
     repaired_.handler |= lowered == Lowered::yes;
   }
+  close_memory_files(memory_, maps_, *fit);
   if (std::ranges::none_of(remains_.bytes,
                            [&](const auto& bytes) { return is_int3(bytes) && stands(bytes); }))
     forget_sites(memory_, remains_);

@@ -69,7 +69,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 13;
+inline constexpr uint32_t kAbiVersion = 14;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies
@@ -134,6 +134,11 @@ struct Blob {
   Look looks[4];
   // An instruction for an int3 of ours, by which the recorder asks the tracer for what it needs.
   uint64_t ask;
+  // Where a mapping is about to be made, which until its header stands nothing else tells from the program's
+  // own (mech/announced.h); of size 0: none.
+  struct Announced {
+    uint64_t begin, size;
+  } announced;
 };
 // Of the mapping's beginning, for the blob.
 inline constexpr uint64_t kBlobRoom = 5 * 4096;

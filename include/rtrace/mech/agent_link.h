@@ -60,7 +60,7 @@ class AgentLink {
 
  private:
   bool write_head(const Foothold::Means& means) const;
-  std::string map_control(tracee::RemoteCall& remote, const Foothold::Means& means);
+  std::string map_control(tracee::RemoteCall& remote, const Foothold::Means& means, VirtAddr blob);
   std::string map_shared(tracee::RemoteCall& remote, const Foothold::Means& means, VirtAddr name);
   std::string view(int fd);
   std::string fill(const tracee::ProcessMemory& memory);

@@ -6,7 +6,7 @@
   .type rtrace_blob, @object  // its words are no instructions
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
-  .long 13, 1               // kAbiVersion, kBlobMapping
+  .long 14, 1               // kAbiVersion, kBlobMapping
   .quad 0, 0                // size, session: by the tracer
   .quad rtrace_bridge, restorer, gadget
   .quad 0, 0, 0             // table, frame area
@@ -25,6 +25,7 @@ rtrace_blob:
   .quad rtrace_length_in_page, rtrace_length_in_page_end, rtrace_length_in_page_fault
   .quad rtrace_append_pieces, rtrace_append_pieces_end, rtrace_append_pieces_fault
   .quad rtrace_question
+  .quad 0, 0                // announced
   .size rtrace_blob, . - rtrace_blob
 
   .text

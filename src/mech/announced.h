@@ -33,7 +33,8 @@ struct Mapped {
   std::string failure;  // in words; then nothing is mapped
 };
 
-// Private anonymous memory exactly there; it has been announced.
+// Private anonymous memory exactly there, or where the kernel likes if that begins at 0; it has been
+// announced, where it can be.
 Mapped map_at(tracee::RemoteCall& remote, Range where, int protection);
 // The same, announced in the blob until `mark` has written its header; where `where` begins at 0 it is chosen
 // here. `mark` answers whether it could be written.
@@ -52,16 +53,17 @@ class Announcement {
   VirtAddr at_;
 };
 
-// Adds to the remains' pages those that have been announced and whose maker did not live to mark them. That
-// one is there is told by its extent, by its first page, in which nothing has been written, and by its
-// protection: it cannot be written.
-void add_announced(const Memory& memory, const std::vector<tracee::MapsEntry>& maps, Remains& remains);
+// Adds to the remains' pages those that have been announced and whose maker did not live to mark them; and
+// marks them, for what announces them may be gone before they are. That one is there is told by its extent,
+// by its first page, in which nothing has been written, and by its protection: it cannot be written.
+void add_announced(const tracee::ProcessMemory& memory, const std::vector<tracee::MapsEntry>& maps,
+                   Remains& remains);
 
 // Closes the memory files of ours that a maker did not live to close; `fit` is a stopped task that can make
 // remote calls.
 void close_memory_files(const tracee::ProcessMemory& memory, const std::vector<tracee::MapsEntry>& maps,
                         pid_t fit);
-// Whether it is such a file's mapping.
-bool is_of_memory_file(const tracee::MapsEntry& entry);
+// Adds their mappings, if anything else of ours is there: the engine has them, too.
+void add_memory_files(const std::vector<tracee::MapsEntry>& maps, Remains& remains);
 
 }  // namespace rtrace::mech

@@ -80,4 +80,11 @@ std::vector<Range> taken_ranges(const std::vector<tracee::MapsEntry>& maps) {
   return taken;
 }
 
+std::optional<Range> find_place(const std::vector<tracee::MapsEntry>& maps, Range near, uint64_t size) {
+  if (maps.empty()) return std::nullopt;
+  const auto gap = arch::find_gap(taken_ranges(maps), near, size + 2 * arch::kPageSize);
+  if (!gap) return std::nullopt;
+  return Range{gap->begin + arch::kPageSize, gap->begin + arch::kPageSize + size};
+}
+
 }  // namespace rtrace::mech

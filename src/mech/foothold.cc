@@ -66,7 +66,7 @@ std::string Foothold::make_chunk(const Means& means, Range near, uint64_t bytes,
   const uint64_t head = exists() ? kBehindHeader : agent::kBlobRoom + kFrameArea;
   const uint64_t size = align_up(std::max(bytes + head, kSmallestChunk), arch::kPageSize);
   const uint64_t slots = exists() ? 0 : slots_for(sites + 64);
-  const auto gap = arch::find_gap(taken_ranges(maps), near, size + (slots > 0 ? table_size(slots) : 0));
+  const auto gap = find_place(maps, near, size + (slots > 0 ? table_size(slots) : 0));
   if (!gap) return fmt::format("no free {} KiB within 2 GiB of it", size >> 10);
   return exists() ? map_chunk(means, *gap) : begin_blob(means, *gap, gap->begin + size, slots);
 }
@@ -177,11 +177,16 @@ bool Foothold::write_table(const tracee::ProcessMemory& memory, Range where, uin
   agent::SiteTable head{};
   head.mapping = header(agent::kTableMapping, where.size());
   head.slots = slots;
-  const std::span<const std::byte> first(reinterpret_cast<const std::byte*>(&head), agent::kTableEntries);
+  // The page that makes it known last, and as a whole.
+  std::array<std::byte, arch::kPageSize> first_page{};
   const auto entries = std::as_bytes(std::span(entries_));
+  const size_t in_first = std::min(entries.size(), first_page.size() - agent::kTableEntries);
+  std::memcpy(first_page.data(), &head, agent::kTableEntries);
+  std::memcpy(first_page.data() + agent::kTableEntries, entries.data(), in_first);
+  const auto rest = entries.subspan(in_first);
   const bool written =
-      (entries_used_ == 0 || memory.write(where.begin + agent::kTableEntries, entries) == 0) &&
-      memory.write(where.begin, first) == 0;
+      (entries_used_ == 0 || rest.empty() || memory.write(where.begin + first_page.size(), rest) == 0) &&
+      memory.write(where.begin, first_page) == 0;
   if (written) table_ = where;
   return written;
 }
@@ -318,6 +323,8 @@ std::string Foothold::leave(const Means& means) const {
     ranges.push_back(table_);
   for (Range other : {control_, shared_})
     if (other.begin) ranges.push_back(other);
+  // The blob last: what else is there is found by it.
+  std::ranges::reverse(ranges);
   for (Range range : ranges) {
     if (!is_ours(means.memory, range.begin) && !is_blank(means.memory, range)) continue;
     const auto answer = remote.call(SYS_munmap, {range.begin.value, range.size()});

@@ -2,6 +2,10 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+
 #include "announced.h"
 #include "borrowed_gadget.h"
 #include "rtrace/agent/recorder.h"
@@ -50,6 +54,28 @@ std::string Foothold::unmap_rings(const Means& means) const {
   return answer && *answer == 0 ? std::string() : "the thread could not make the system call";
 }
 
+namespace {
+
+// The page that makes it known last, and as a whole.
+bool write_parted(const tracee::ProcessMemory& memory, VirtAddr at, uint64_t size,
+                  const Foothold::Pieces& kept) {
+  std::array<std::byte, arch::kPageSize> first_page{};
+  bool done = true;
+  for (const auto& [offset, bytes] : kept) {
+    const size_t in_first =
+        offset < first_page.size() ? std::min(bytes.size(), first_page.size() - offset) : 0;
+    if (in_first > 0) std::memcpy(first_page.data() + offset, bytes.data(), in_first);
+    if (in_first < bytes.size())
+      done &= memory.write(at + offset + in_first, std::span(bytes).subspan(in_first)) == 0;
+  }
+  std::memcpy(first_page.data() + offsetof(agent::MappingHeader, size), &size, sizeof size);
+  std::memcpy(first_page.data() + offsetof(agent::SharedHeader, owner), &agent::kOwnerDied,
+              sizeof agent::kOwnerDied);
+  return memory.write(at, first_page) == 0 && done;
+}
+
+}  // namespace
+
 // In one step, whenever we die: what is put in the mapping's place is whole. Fork children of this memory,
 // too, may be about to look at Control.
 std::string Foothold::part_from(const Means& means, const agent::Control& as, const Pieces& kept) const {
@@ -57,13 +83,7 @@ std::string Foothold::part_from(const Means& means, const agent::Control& as, co
   if (!borrowed.failure().empty()) return borrowed.failure();
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
   const uint64_t size = size_without_rings(as);
-  const auto write = [&](VirtAddr at) {
-    bool done = true;
-    for (const auto& [offset, bytes] : kept) done &= means.memory.write(at + offset, bytes) == 0;
-    done &= means.memory.write_value(at + offsetof(agent::MappingHeader, size), size) == 0;
-    return done &
-           (means.memory.write_value(at + offsetof(agent::SharedHeader, owner), agent::kOwnerDied) == 0);
-  };
+  const auto write = [&](VirtAddr at) { return write_parted(means.memory, at, size, kept); };
   const Mapped spare = map_announced(remote, means.memory, blob_, {{}, VirtAddr{size}}, PROT_READ, write);
   if (!spare.failure.empty()) return spare.failure;
   const VirtAddr at = spare.address;

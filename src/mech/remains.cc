@@ -69,15 +69,6 @@ void look_at_control(const Memory& memory, Range control, Remains& remains) {
   remains.recorders.push_back(recorder);
 }
 
-// Which no control may lead to: yet, or any more.
-void look_at_memory_file(const Memory& memory, Range range, Remains& remains) {
-  const auto known = [range](const Remains::Page& page) { return page.range.begin == range.begin; };
-  const auto header = memory.read_value<agent::MappingHeader>(range.begin);
-  if (header && is_header(*header) && header->size <= range.size() &&
-      std::ranges::none_of(remains.pages, known))
-    remains.pages.push_back({range, header->session, header->kind});
-}
-
 // The kernel joins mappings that touch: headers may stand at any page.
 void look_into(const Memory& memory, Range range, Remains& remains) {
   uint64_t looked = 0;
@@ -274,8 +265,7 @@ Remains find_pages(const Memory& memory, const std::vector<tracee::MapsEntry>& m
   }
   Remains remains;
   for (Range range : ranges) look_into(memory, range, remains);
-  for (const auto& entry : maps)
-    if (is_of_memory_file(entry)) look_at_memory_file(memory, entry.range, remains);
+  add_memory_files(maps, remains);
   return remains;
 }
 

@@ -249,6 +249,8 @@ void Repair::unmap(pid_t fit) {
     return;
   }
   tracee::RemoteCall remote(fit, memory_, borrowed.address());
+  // The blob last: what else is there is found by it.
+  std::ranges::sort(remains_.pages, std::ranges::greater{}, &Remains::Page::kind);
   for (const auto& page : remains_.pages) {
     const bool gone = remote.call(SYS_munmap, {page.range.begin.value, page.range.size()}) == 0;
     repaired_.pages += gone;
@@ -350,6 +352,10 @@ bool Repair::walk_all_out(HaltedProcess& halted) {
 void Repair::run_threads() {
   HaltedProcess halted(memory_, sites_, remains_);
   const bool out = walk_all_out(halted);
+  // One that was in the middle of it may have mapped what nobody lived to mark.
+  maps_ = tracee::read_maps(pid_);
+  add_announced(memory_, maps_, remains_);
+  add_memory_files(maps_, remains_);
   if (halted.all_stopped()) call_is_retired_ = retire_call(memory_, maps_, halted.stopped(), remains_);
   repaired_.places += put_back(stand_of(halted, out));
   if (out) {
@@ -367,6 +373,8 @@ Repaired Repair::run() {
   // A child that runs in its parent's memory is the parent's to put right: what would be unmapped is not its.
   const auto status = tracee::read_status(pid_);
   if (status && tracee::share_memory(pid_, status->parent)) return {};
+  if (status && status->tracer != 0 && status->tracer != getpid())
+    throw Error::make("process {}: process {} traces it", pid_, status->tracer);
   // Int3s at once: a thread that has met one finds its way by the handler, or is taken back by us.
   repaired_.places = put_back(Stand::running);
   lower_semaphores();

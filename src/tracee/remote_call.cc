@@ -241,7 +241,9 @@ std::optional<int64_t> RemoteCall::call(long number, std::initializer_list<uint6
                                        &regs.raw.r10, &regs.raw.r8,  &regs.raw.r9};
   size_t index = 0;
   for (uint64_t argument : arguments) *slots[index++] = argument;
-  failed_ = set_registers(tid_, regs) == Alive::gone || !run_to_syscall_stop() || !run_to_syscall_stop();
+  failed_ = set_registers(tid_, regs) == Alive::gone;
+  const moment::Scope begun(Moment::call_begun);
+  failed_ = failed_ || !run_to_syscall_stop() || !run_to_syscall_stop();
   if (failed_) return std::nullopt;
   auto after = registers(tid_);
   if (!after) return std::nullopt;

@@ -196,6 +196,7 @@ class Attached:
                     self.process.returncode, self.notices()))
         except BaseException:
             self.abandon()
+            self.process.stdout.close()
             raise
         finally:
             os.close(ready)

@@ -10,6 +10,7 @@ handler calls it; it checks every result.
 """
 import collections
 import contextlib
+import itertools
 import mmap
 import os
 import random
@@ -29,7 +30,7 @@ ROUNDS = 1 if harness.MECHANISM else 7  # what stays of trampolines is waited fo
 FORCED = 1
 PARTS = 11
 HEALED = 1.0  # seconds in which a survivor has put the code right
-MOMENTS = ("waiting", "stop-peeked", "registers-written", "stepping", "remote-call", "mapped", "byte-write", "stop-all",
+MOMENTS = ("waiting", "stop-peeked", "registers-written", "stepping", "remote-call", "call-begun", "mapped", "byte-write", "stop-all",
            "detach")
 # Why pages may stay: a trampoline's call that has not returned, or what reads like one on a stack.
 TOLD = re.compile(r"pages of rtrace stay mapped in it(, unused| for good): "
@@ -335,23 +336,23 @@ class Survival(unittest.TestCase):
 
     def test_the_engine_dies_at_each_of_its_moments(self):
         for moment in MOMENTS:
-            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "mapped": 3, "byte-write": 12, "stepping": 20}.get(moment, 2000)
+            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "call-begun": 3, "mapped": 1, "byte-write": 12, "stepping": 20}.get(moment, 2000)
             for number in range(FORCED):
                 for both in (False, True) if not harness.MECHANISM else (random.random() < 0.5,):
                     self.force(moment, random.randint(1, most), both)
         self.ends_well()
 
     def test_what_has_been_mapped_in_that_moment_is_found(self):
-        for both in (False, True):
-            for number in range(1, 9):
-                what = "mapped:%d%s" % (number, ":both" if both else "")
+        for moment, both in itertools.product(("call-begun", "mapped"), ("", ":both")):
+            for number in range(1, 40):
+                what = "%s:%d%s" % (moment, number, both)
                 died = self.dies_before_it_is_ready(what)
                 if not died:
                     break
                 if both:
                     self.bridges_until_repaired(what)
+                harness.wait_until(lambda: self.target.left() == [], "nothing is left (%s)" % what)
                 self.is_clean(what)
-                self.assertEqual(self.target.left(), [], what)
             self.assertGreater(number, 1)
             self.assertFalse(died)
         self.ends_well()

@@ -15,12 +15,13 @@ enum class Moment : uint32_t {
   registers_written,  // it has its new registers, and has not been resumed
   stepping,           // a thread with its signals held back runs one instruction
   remote_call,        // a thread makes a system call for us
-  mapped,             // by it, and its header does not stand yet
+  call_begun,         // it is about to, by itself
+  mapped,             // by such a call, and its header does not stand yet
   byte_write,         // a patch has been published and is being written
   stop_all,
   detach,  // all stand; code, handler and mappings are put back
 };
-inline constexpr unsigned kMoments = 10;
+inline constexpr unsigned kMoments = 11;
 std::string_view name_of(Moment moment);
 
 namespace moment {

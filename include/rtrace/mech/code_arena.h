@@ -35,5 +35,9 @@ class CodeArena {
 // Memory that a new mapping must keep clear of: what is mapped, and the room into which the heap and the
 // stack may grow (brk(2), a stack's guard gap).
 std::vector<Range> taken_ranges(const std::vector<tracee::MapsEntry>& maps);
+// Where so many bytes, whole pages, may be mapped within rel32's reach of `near`, a page away from all else:
+// the kernel would show a mapping joined with what touches it, and who reads over the end of the program's
+// memory would find ours. nullopt where there is no such place, or the maps tell nothing.
+std::optional<Range> find_place(const std::vector<tracee::MapsEntry>& maps, Range near, uint64_t size);
 
 }  // namespace rtrace::mech

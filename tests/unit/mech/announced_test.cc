@@ -56,8 +56,16 @@ class Announced : public testing::Test {
   Remains remains_;
 };
 
-TEST_F(Announced, MemoryInWhichNothingWasWrittenIsFound) {
+TEST_F(Announced, MemoryInWhichNothingWasWrittenIsFoundAndThenKnownByItself) {
   EXPECT_THAT(found(), ElementsAre(Field(&Remains::Page::range, shown_.range)));
+  const Remains later = find_pages(tracee::ProcessMemory(getpid()), {shown_});
+  EXPECT_THAT(later.pages, ElementsAre(Field(&Remains::Page::range, shown_.range)));
+}
+
+TEST_F(Announced, MemoryThatTheKernelHasJoinedWithTheProgramsIsLeftAlone) {
+  announce({page(2), page(kPages)});
+  EXPECT_THAT(found(), IsEmpty());
+  EXPECT_EQ(base_[2 * arch::kPageSize], std::byte{});
 }
 
 TEST_F(Announced, MemoryOfAnotherExtentIsTheProgramsOwn) {

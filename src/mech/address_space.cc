@@ -194,6 +194,16 @@ void AddressSpace::remove_probe(VirtAddr site, const BreakpointSite::Owner& owne
   if (from->probes.empty() && !from->serves_other_than_probes()) give_up(site);
 }
 
+void AddressSpace::rest_watches(uint8_t signal_call) {
+  for (auto& [address, site] : sites_) {
+    if (site->signal_call != signal_call) continue;
+    site->signal_call = 0;
+    site->resting = site->probes.empty() && !site->serves_other_than_probes() &&
+                    holds_int3(memory_, address) && memory_.write(address, one(site->saved)) == 0;
+    site->signal_call = site->resting ? 0 : signal_call;
+  }
+}
+
 void AddressSpace::remove_probes_of(elf::ObjectId caller) {
   for (auto& [address, site] : sites_)
     std::erase_if(site->probes, [&](const BreakpointSite::Owner& owner) { return owner.caller == caller; });

@@ -23,6 +23,8 @@ std::vector<InstallAnswer> AddressSpace::install_together(std::span<const Wanted
   std::set<VirtAddr> places;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const VirtAddr address = wanted[i].address;
+    if (BreakpointSite* there = find(address); there != nullptr && there->resting)
+      there->resting = memory_.write(address, one(kInt3)) != 0;
     if (find(address) != nullptr || !places.insert(address).second) continue;
     Prepared site{.index = i};
     if (auto refusal = prepare(site, wanted[i], codes[i])) answers[i] = *std::move(refusal);

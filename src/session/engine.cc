@@ -257,10 +257,11 @@ void Engine::commit(Task& task, Image& image, const arch::Regs& before, const ar
 // read at its first hits, and at sites where that was found once: a request more at each hit would be felt.
 static Look where_to_look(Task& task, mech::BreakpointSite& site) {
   constexpr unsigned kFirstHits = 16;
-  if (task.trap_blocked == TrapBlocked::with_all) site.met_blocked = true;
+  if (is_with_all(task.trap_blocked)) site.met_blocked = true;
   const bool young = task.hits < kFirstHits;
   if (young) ++task.hits;
-  return young || site.met_blocked ? Look::yes : Look::no;
+  const bool unwatched = !task.process->image->watches_masks();
+  return young || unwatched || site.met_blocked ? Look::yes : Look::no;
 }
 
 void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
@@ -317,7 +318,8 @@ void Engine::deliver(Task& task, int signal) {
   }
   task.rewound.reset();
   syscalls_.settle(task);
-  if (const auto mask = tracee::signal_mask(tid)) task.trap_blocked = trap_blocked_in(*mask);
+  if (const auto mask = tracee::signal_mask(tid))
+    task.trap_blocked = trap_blocked_now(*mask, task.trap_blocked);
   if (!task.process->silent && !task.muted && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
   go_on(task, signal);

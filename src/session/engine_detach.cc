@@ -77,6 +77,8 @@ void Engine::leave_restart_to_kernel(pid_t tid) {
 void Engine::release(pid_t tid, bool called) {
   const int owed = called ? tracee::stop_in_signal_path(tid) : 0;
   leave_restart_to_kernel(tid);
+  const auto found = tasks_.find(tid);
+  if (found != tasks_.end() && found->second->trap_blocked == TrapBlocked::kept_open) close_trap(tid);
   (void)tracee::detach(tid, owed);
 }
 

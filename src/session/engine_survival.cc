@@ -35,13 +35,15 @@ void Engine::note_reset_at_first_hit(Task& task) const {
 void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped) {
   if (task.process->silent) return;  // its actions are its own
   Survival& survival = image.survival();
-  if (task.trap_blocked != TrapBlocked::no) {
+  if (task.trap_blocked == TrapBlocked::yes || task.trap_blocked == TrapBlocked::with_all) {
     if (survival.tells_of_blocking())
       reporter_.notice(
           fmt::format("threads of process {} ({}) meet probes while they block SIGTRAP: SIGKILL of rtrace "
                       "could kill it then",
                       task.process->pid, task.process->name));
     survival.reset_by_kernel();
+    // The hit has unblocked it.
+    if (task.trap_blocked == TrapBlocked::with_all) task.trap_blocked = TrapBlocked::kept_open;
   }
   if (!survival.wants_raising() || task.process->trap.kind != TrapDisposition::Kind::standard) return;
   if (const auto stopped = image.space().foothold().exists() ? need_stopped() : std::nullopt)
@@ -58,6 +60,7 @@ void Engine::at_signal_call(Task& task, Image& image, SignalCall::Kind kind, con
   if (ours && survival.leaves_a_trace())
     if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
   observe_signal_call(kind, regs, image.space().memory(), task.process->trap, task.trap_blocked);
+  if (kind == SignalCall::Kind::mask && is_with_all(task.trap_blocked)) image.unwatch_masks();
   if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard);
 }
 
@@ -76,6 +79,7 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
 
 // A new child with memory of its own, at its first stop: clean code, no handler and no page of ours.
 void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
+  close_trap(child);
   try {
     const tracee::ProcessMemory memory(child);
     mech::AddressSpace& space = parent_image.space();

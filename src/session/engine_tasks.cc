@@ -300,6 +300,7 @@ void Engine::on(Task& task, tracee::Exec) {
   task.account = {};
   if (process.silent) {
     take_thread_pointer_back(process);
+    close_trap(pid);
     (void)tracee::detach(pid);
     remove_task(task);
     processes_.erase(pid);
@@ -348,7 +349,8 @@ void Engine::begin_image(Task& task) {
   process.name = status.name;
   process.trap =
       trap_disposition_in(status);  // ignored stays ignored, caught becomes the default (execve(2))
-  task.trap_blocked = trap_blocked_in(status.blocked);
+  if (task.trap_blocked == TrapBlocked::kept_open) close_trap(pid);
+  task.trap_blocked = trap_blocked_in(tracee::signal_mask(pid).value_or(status.blocked));
   try {
     process.image = std::make_shared<Image>(pid, services_, Image::State::stands);
     // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its

@@ -58,6 +58,7 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
     const auto symbol = c_library ? object.file->find_exported(call.name) : std::nullopt;
     if (symbol && !symbol->ifunc) watches.push_back({object.at(symbol->address), object.range(), call.kind});
   }
+  if (!watches_masks_) of_masks.clear();
   const elf::ElfFile* by = definer_by_version(objects_, of_masks);
   for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks, by)) {
     if (slot.stub) watches.push_back({object.at(*slot.stub), object.range(), kMask});
@@ -67,6 +68,14 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
         watches.push_back({definer.at(defined->address), definer.range(), kMask});
   }
   watch(std::move(watches), need_stopped);
+}
+
+// Who blocks all signals unblocks them by such a call, too, and an int3 that is met there kills where no
+// tracer lives. That all are blocked shows by the mask at any hit; of a program that does that, and blocks
+// SIGTRAP alone besides, the latter is not seen.
+void Image::unwatch_masks() {
+  watches_masks_ = false;
+  space_->rest_watches(static_cast<uint8_t>(SignalCall::Kind::mask));
 }
 
 }  // namespace rtrace::session

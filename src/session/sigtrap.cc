@@ -81,6 +81,23 @@ TrapBlocked trap_blocked_in(uint64_t mask) {
   return (mask | kUnblockable) == ~uint64_t{0} ? TrapBlocked::with_all : TrapBlocked::yes;
 }
 
+TrapBlocked trap_blocked_now(uint64_t mask, TrapBlocked before) {
+  const bool kept = before == TrapBlocked::kept_open && (mask & kTrapBit) == 0 &&
+                    trap_blocked_in(mask | kTrapBit) == TrapBlocked::with_all;
+  return kept ? before : trap_blocked_in(mask);
+}
+
+void close_trap(pid_t tid) {
+  const auto mask = tracee::signal_mask(tid);
+  if (mask && trap_blocked_now(*mask, TrapBlocked::kept_open) == TrapBlocked::kept_open)
+    (void)tracee::set_signal_mask(tid, *mask | kTrapBit);
+}
+
+bool catches_trap(pid_t tid) {
+  const auto status = tracee::read_status(tid);
+  return status && (status->caught & kTrapBit) != 0;
+}
+
 TrapBlocked read_trap_blocked(pid_t tid) {
   const auto status = tracee::read_status(tid);
   return status ? trap_blocked_in(status->blocked) : TrapBlocked::no;
@@ -112,32 +129,23 @@ void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Me
   disposition = {kind_of(handler), false, {}};
 }
 
-namespace {
-
-// An int3 that meets SIGTRAP blocked takes its handler away (kernel/signal.c, force_sig_info_to_task). Where
-// one stands behind it the signal was not blocked any more: a handler that it was blocked for has returned,
-// by rt_sigreturn, unseen.
-bool is_caught(pid_t tid) {
-  const auto status = tracee::read_status(tid);
-  return status && (status->caught & kTrapBit) != 0;
-}
-
-}  // namespace
-
 void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look,
                         mech::AddressSpace& space, const NeedStopped& need_stopped) {
   std::optional<uint64_t> mask;
   if (blocked != TrapBlocked::no || look == Look::yes) mask = tracee::signal_mask(tid);
   // Threads block all signals for a moment and unblock them by raw system calls (pthread_create): only the
   // mask at the hit tells.
-  if (blocked == TrapBlocked::with_all && mask && trap_blocked_in(*mask | kTrapBit) != TrapBlocked::with_all)
+  if (is_with_all(blocked) && mask && trap_blocked_in(*mask | kTrapBit) != TrapBlocked::with_all)
     blocked = TrapBlocked::no;
   if (blocked == TrapBlocked::no && mask && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all)
     blocked = TrapBlocked::with_all;
   const bool ignored = disposition.kind == TrapDisposition::Kind::ignored;
   const bool caught = disposition.kind == TrapDisposition::Kind::caught;
-  if (caught && blocked == TrapBlocked::yes && is_caught(tid)) blocked = TrapBlocked::no;
-  const bool was_blocked = blocked != TrapBlocked::no;
+  // An int3 that meets SIGTRAP blocked takes its handler away (kernel/signal.c, force_sig_info_to_task).
+  // Where one stands behind it the signal was not blocked any more: a handler that it was blocked for has
+  // returned, by rt_sigreturn, unseen.
+  if (caught && blocked == TrapBlocked::yes && catches_trap(tid)) blocked = TrapBlocked::no;
+  const bool was_blocked = blocked == TrapBlocked::yes || blocked == TrapBlocked::with_all;
   const bool taken_away = ignored || (caught && was_blocked);
   // What was not taken away can be asked for, against the day when it is.
   const bool ask = caught && !was_blocked && !disposition.action_known;
@@ -146,7 +154,8 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
     if (ignored) set_action(tid, {reinterpret_cast<uint64_t>(SIG_IGN), 0, 0, 0}, space);
     if (caught && was_blocked && disposition.action_known) set_action(tid, disposition.action, space);
   }
-  if (was_blocked && mask) (void)tracee::set_signal_mask(tid, *mask | kTrapBit);
+  // The hit has unblocked it.
+  if (blocked == TrapBlocked::yes && mask) (void)tracee::set_signal_mask(tid, *mask | kTrapBit);
 }
 
 }  // namespace rtrace::session

@@ -32,8 +32,13 @@ struct TrapDisposition {
 };
 
 // Of a thread: whether the program's mask holds SIGTRAP, and whether it holds all other signals too, as masks
-// do that last for a moment.
-enum class TrapBlocked : uint8_t { no, yes, with_all };
+// do that last for a moment. Where an int3 has met these, and the kernel has
+// unblocked SIGTRAP, it is kept open as long as the thread is traced: one that meets it blocked kills where
+// no tracer lives.
+enum class TrapBlocked : uint8_t { no, yes, with_all, kept_open };
+inline bool is_with_all(TrapBlocked blocked) {
+  return blocked == TrapBlocked::with_all || blocked == TrapBlocked::kept_open;
+}
 
 // How the functions of libc that change signal state take their arguments.
 struct SignalCall {
@@ -48,6 +53,12 @@ TrapDisposition trap_disposition_in(const tracee::StatusFields& status);
 TrapDisposition read_trap_disposition(pid_t pid);
 TrapBlocked read_trap_blocked(pid_t tid);
 TrapBlocked trap_blocked_in(uint64_t mask);
+// The same of a stopped thread's mask; what was kept open stays so.
+TrapBlocked trap_blocked_now(uint64_t mask, TrapBlocked before);
+// Of a stopped thread that has kept it open: SIGTRAP is blocked again.
+void close_trap(pid_t tid);
+// Whether the process has a handler for it.
+bool catches_trap(pid_t tid);
 // Its first signal ends it (SA_RESETHAND). Only of an action that is known.
 bool resets_itself(const TrapDisposition& disposition);
 // Asks a task in a consumed stop for the handler that no hit has reset yet.

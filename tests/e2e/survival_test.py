@@ -405,6 +405,32 @@ class BetweenTheRegistersAndTheResume(unittest.TestCase):
             self.assertEqual(result.stdout, "0\n", number)
 
 
+class AProgramThatBlocksAllSignals(unittest.TestCase):
+    """As interpreters do around each child that they start: nothing of rtrace may be met there when rtrace is dead."""
+
+    def test_goes_on_after_rtrace_has_died(self):
+        script = "import subprocess, sys\nfor _ in sys.stdin:\n  subprocess.run(['true'])\n  print('ran', flush=True)"
+        with harness.Target(["/usr/bin/python3", "-c", script]) as process:
+            def runs(times):
+                for _ in range(times):
+                    process.go()
+                    process.expect("ran")
+            for both in (False, True):
+                for _ in range(ROUNDS):
+                    rtrace = harness.Attached(["-x", "qsort"], [process.pid])
+                    runs(1)
+                    if both:
+                        os.kill(rtrace.process.pid, signal.SIGSTOP)
+                    os.kill(engine_of(rtrace.process.pid), signal.SIGKILL)
+                    if both:
+                        rtrace.process.kill()
+                    rtrace.process.wait(harness.PATIENCE)
+                    runs(20)
+                    self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
+                    Survival.done_with(rtrace)
+            self.assertIsNone(process.process.poll())
+
+
 class AnInterruptAfterTheEngineHasGone(unittest.TestCase):
     def test_is_for_nobody_else_in_the_process_group(self):
         with harness.Target([harness.target("fragile"), "threads"]) as process:

@@ -121,6 +121,8 @@ class AddressSpace {
   bool has_others_in(Range range, VirtAddr entry) const;
   // Takes a site out, for a jump that comes in its place. Every task is stopped, and none stands in its copy.
   void give_up(VirtAddr address);
+  // Takes the int3s out where nothing but such a watch needs them; the sites stay, for threads run.
+  void rest_watches(uint8_t signal_call);
   // A probe has no purpose there any more; where nothing else has, the site is given up.
   void remove_probe(VirtAddr site, const BreakpointSite::Owner& owner);
   // The same for those of a caller that is gone; the sites stay, for threads run.

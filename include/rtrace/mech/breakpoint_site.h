@@ -60,6 +60,7 @@ struct BreakpointSite {
   bool initializer = false;   // owner: an object's first initializer, passed once when it has been relocated
   bool resolver = false;      // owner: an IFUNC's resolver, whose answer is waited for
   bool resolved = false;      // owner: the place to which such a resolver returned
+  bool resting = false;       // its int3 does not stand
   bool asks = false;          // owner: the recorder, which wants us to see the thread
   Heat calls;                 // that begin here
   bool considered = false;    // they were hot once

@@ -32,9 +32,8 @@ struct TrapDisposition {
 };
 
 // Of a thread: whether the program's mask holds SIGTRAP, and whether it holds all other signals too, as masks
-// do that last for a moment. Where an int3 has met these, and the kernel has
-// unblocked SIGTRAP, it is kept open as long as the thread is traced: one that meets it blocked kills where
-// no tracer lives.
+// do that last for a moment. Where an int3 has met these, and the kernel has unblocked SIGTRAP, it is kept
+// open as long as the thread is traced: one that meets it blocked kills where no tracer lives.
 enum class TrapBlocked : uint8_t { no, yes, with_all, kept_open };
 inline bool is_with_all(TrapBlocked blocked) {
   return blocked == TrapBlocked::with_all || blocked == TrapBlocked::kept_open;

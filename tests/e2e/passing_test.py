@@ -119,15 +119,17 @@ class UnderLoad(unittest.TestCase):
 
     def test_of_both_that_died_nobody_keeps_records(self):
         with self.under_load("parked") as (load, words):
-            attached = harness.Attached(["--mechanism=trampoline", "-x", "qsort@libc.so.*", "-x", "memset@libc.so.*"],
-                                        [load.pid])
-            harness.wait_until(lambda: self.kilobytes(load.pid, "RssShmem") > 200, "a ring is in use")
-            kill_both(attached)
-            said = ""
-            while "stay mapped in it for good" not in said:
-                said = harness.run(["--repair", "-p", str(load.pid)], separate=False).stderr
+            harness.wait_until(lambda: "stay mapped in it for good" in self.orphan_and_repair(load.pid),
+                               "both died while the call was open, not just between two of them")
             self.assertLess(self.kilobytes(load.pid, "RssShmem"), 100)
             self.moves_on(words, 4)
+
+    def orphan_and_repair(self, pid):
+        """What --repair says of one whose ring is in use, and whose two tracers died."""
+        attached = harness.Attached(["--mechanism=trampoline", "-x", "qsort@libc.so.*", "-x", "memset@libc.so.*"], [pid])
+        harness.wait_until(lambda: self.kilobytes(pid, "RssShmem") > 200, "a ring is in use")
+        kill_both(attached)
+        return harness.run(["--repair", "-p", str(pid)], separate=False).stderr
 
     @staticmethod
     def kilobytes(pid, field):

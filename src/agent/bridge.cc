@@ -13,16 +13,16 @@
 
 namespace rtrace::agent {
 
-uint64_t find_copy(const SiteTable* table, uint64_t site) {
-  if (table == nullptr || table->slots == 0) return 0;
+const SiteEntry* find_site(const SiteTable* table, uint64_t site) {
+  if (table == nullptr || table->slots == 0) return nullptr;
   uint64_t slot = site_slot(site, table->slots);
   for (uint64_t looked = 0; looked < table->slots; ++looked) {
     const SiteEntry& entry = table->entries[slot];
-    if (entry.site == site) return entry.copy();
-    if (entry.site == 0) return 0;
+    if (entry.site == site) return entry.copy() != 0 ? &entry : nullptr;
+    if (entry.site == 0) return nullptr;
     slot = (slot + 1) & (table->slots - 1);
   }
-  return 0;
+  return nullptr;
 }
 
 bool is_copy(const SiteTable* table, uint64_t address) {
@@ -36,6 +36,10 @@ bool is_copy(const SiteTable* table, uint64_t address) {
 #ifdef RTRACE_BLOB
 
 using rtrace::agent::Blob;
+using rtrace::agent::kActionSize;
+using rtrace::agent::kTrapBit;
+using rtrace::agent::SignalCall;
+using rtrace::agent::SiteEntry;
 using rtrace::agent::SiteTable;
 
 extern "C" __attribute__((visibility("hidden"))) const volatile Blob rtrace_blob;
@@ -47,11 +51,59 @@ using rtrace::agent::system_call;
 constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
 constexpr uint64_t kInt3 = 0xcc;
 
-// Whether memory that may not be there holds an int3. The kernel looks first: all signals are blocked here,
-// so that blocking what it finds changes nothing.
+// Whether memory is there. The kernel looks: all signals are blocked here, so that blocking what it finds
+// changes nothing.
+bool can_read(uint64_t address) {
+  return system_call(__NR_rt_sigprocmask, SIG_BLOCK, address, 0, kMaskSize) == 0;
+}
+// It overwrites eight bytes.
+bool can_write(uint64_t address) {
+  return system_call(__NR_rt_sigprocmask, SIG_BLOCK, 0, address, kMaskSize) == 0;
+}
+volatile uint64_t& word_at(uint64_t address) {
+  return *reinterpret_cast<volatile uint64_t*>(address);
+}
+
 bool is_int3(uint64_t address) {
-  if (system_call(__NR_rt_sigprocmask, SIG_BLOCK, address & ~uint64_t{7}, 0, kMaskSize) != 0) return false;
-  return *reinterpret_cast<const volatile uint8_t*>(address) == kInt3;
+  return can_read(address & ~uint64_t{7}) && *reinterpret_cast<const volatile uint8_t*>(address) == kInt3;
+}
+
+// The thread stands at the entry of pthread_sigmask(how, set, old). Carried out where it would block SIGTRAP.
+bool block_without_trap(const greg_t* regs, uint64_t& mask) {
+  const auto set = static_cast<uint64_t>(regs[REG_RSI]), old = static_cast<uint64_t>(regs[REG_RDX]);
+  if (set == 0 || !can_read(set)) return false;
+  const uint64_t before = mask;
+  const uint64_t after = rtrace::agent::mask_after(static_cast<int>(regs[REG_RDI]), word_at(set), before);
+  if ((after & kTrapBit) == 0 || (old != 0 && !can_write(old))) return false;
+  mask = after & ~kTrapBit;
+  if (old != 0) word_at(old) = before;
+  return true;
+}
+
+// The same of sigaction(SIGTRAP, action, old), which finds the default action and may set that.
+bool ask_for_default(const greg_t* regs) {
+  const auto action = static_cast<uint64_t>(regs[REG_RSI]), old = static_cast<uint64_t>(regs[REG_RDX]);
+  if (action != 0 && (!can_read(action) || word_at(action) != 0)) return false;
+  if (old == 0) return true;
+  if (!can_write(old) || !can_write(old + kActionSize - kMaskSize)) return false;
+  for (uint64_t at = 0; at < kActionSize; at += kMaskSize) word_at(old + at) = 0;
+  return true;
+}
+
+// Where the call that begins here would block SIGTRAP, or look behind the handler, it returns at once.
+bool carry_out(SignalCall call, ucontext_t* context) {
+  greg_t* regs = context->uc_mcontext.gregs;
+  if (call == SignalCall::mask) {
+    if (!block_without_trap(regs, *reinterpret_cast<uint64_t*>(&context->uc_sigmask))) return false;
+  } else {
+    if (static_cast<int>(regs[REG_RDI]) != SIGTRAP) return false;
+    const bool plain = call == SignalCall::signal && regs[REG_RSI] == 0;
+    if (!plain && (call != SignalCall::sigaction || !ask_for_default(regs))) return false;
+  }
+  regs[REG_RAX] = 0;  // SIG_DFL of signal()
+  regs[REG_RIP] = static_cast<greg_t>(word_at(static_cast<uint64_t>(regs[REG_RSP])));
+  regs[REG_RSP] += static_cast<greg_t>(sizeof(uint64_t));
+  return true;
 }
 
 // A step that the tracer did not live to see the end of: delivering it has ended it. Where the tracer held
@@ -84,15 +136,15 @@ extern "C" __attribute__((visibility("hidden"))) void rtrace_bridge(int, const s
   // force_sig(SIGTRAP) of an int3 (kernel: arch/x86/kernel/traps.c, do_int3_user).
   if (info->si_code == SI_KERNEL) {
     const auto* table = reinterpret_cast<const SiteTable*>(rtrace_blob.table);
-    if (const uint64_t copy = rtrace::agent::find_copy(table, site)) {
-      rip = static_cast<greg_t>(copy);
+    if (const SiteEntry* entry = rtrace::agent::find_site(table, site)) {
+      if (!carry_out(entry->call(), context)) rip = static_cast<greg_t>(entry->copy());
       return;
     }
     // A tracer that died between its registers and the resume has carried this thread over already, or put it
     // back onto the site. What lies before a copy is the end of another, which may be an int3 (a PLT entry of
     // `jmp; int3`), and before a function there may be padding.
     const auto at = static_cast<uint64_t>(rip);
-    if (!is_int3(site) || rtrace::agent::find_copy(table, at) != 0 || rtrace::agent::is_copy(table, at))
+    if (!is_int3(site) || rtrace::agent::find_site(table, at) != nullptr || rtrace::agent::is_copy(table, at))
       return;
     rip = static_cast<greg_t>(site);  // the program's own: met again under the default action
     take_default_action();

@@ -7,8 +7,8 @@
 
 namespace rtrace::agent {
 
-// The out-of-line copy of the int3 at `site`; 0 where none of ours is known there.
-uint64_t find_copy(const SiteTable* table, uint64_t site);
+// The int3 at `site` that has an out-of-line copy; nullptr where none of ours is known there.
+const SiteEntry* find_site(const SiteTable* table, uint64_t site);
 // Whether one of them begins at `address`. Looks at the whole table.
 bool is_copy(const SiteTable* table, uint64_t address);
 

@@ -194,16 +194,6 @@ void AddressSpace::remove_probe(VirtAddr site, const BreakpointSite::Owner& owne
   if (from->probes.empty() && !from->serves_other_than_probes()) give_up(site);
 }
 
-void AddressSpace::rest_watches(uint8_t signal_call) {
-  for (auto& [address, site] : sites_) {
-    if (site->signal_call != signal_call) continue;
-    site->signal_call = 0;
-    site->resting = site->probes.empty() && !site->serves_other_than_probes() &&
-                    holds_int3(memory_, address) && memory_.write(address, one(site->saved)) == 0;
-    site->signal_call = site->resting ? 0 : signal_call;
-  }
-}
-
 void AddressSpace::remove_probes_of(elf::ObjectId caller) {
   for (auto& [address, site] : sites_)
     std::erase_if(site->probes, [&](const BreakpointSite::Owner& owner) { return owner.caller == caller; });
@@ -254,7 +244,7 @@ std::vector<const BreakpointSite*> AddressSpace::standing_in(const tracee::Proce
 
 void AddressSpace::restore(const tracee::ProcessMemory& memory, Sites which) const {
   for (const BreakpointSite* site : standing_in(memory))
-    if (which == Sites::all || site->signal_call == 0) (void)memory.write(site->address, one(site->saved));
+    if (which == Sites::all || !site->watches_signals()) (void)memory.write(site->address, one(site->saved));
 }
 
 bool AddressSpace::raise_semaphore(VirtAddr semaphore) {
@@ -279,9 +269,10 @@ void AddressSpace::complete_from(const AddressSpace& parent) {
     if (known.contains(site.get()) || memory_.read_forced(address, {&now, 1}) != 1 || now != site->saved)
       continue;
     std::vector<std::byte> code(site->copy_size);
-    const bool copied = code.empty() || (parent.memory_.read(site->copy, code) == code.size() &&
-                                         memory_.write(site->copy, code) == 0 &&
-                                         foothold_.add_site(memory_, address, site->copy, site->saved));
+    const bool copied =
+        code.empty() ||
+        (parent.memory_.read(site->copy, code) == code.size() && memory_.write(site->copy, code) == 0 &&
+         foothold_.add_site(memory_, address, site->copy, site->saved, site->signal_call));
     if (copied) (void)memory_.write(address, one(kInt3));
   }
 }

@@ -23,18 +23,27 @@ std::vector<InstallAnswer> AddressSpace::install_together(std::span<const Wanted
   std::set<VirtAddr> places;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const VirtAddr address = wanted[i].address;
-    if (BreakpointSite* there = find(address); there != nullptr && there->resting)
-      there->resting = memory_.write(address, one(kInt3)) != 0;
+    if (BreakpointSite* there = find(address)) serve(*there, wanted[i].signal_call);
     if (find(address) != nullptr || !places.insert(address).second) continue;
     Prepared site{.index = i};
     if (auto refusal = prepare(site, wanted[i], codes[i])) answers[i] = *std::move(refusal);
-    if (site.site != nullptr) prepared.push_back(std::move(site));
+    if (site.site == nullptr) continue;
+    site.site->signal_call = wanted[i].signal_call;
+    prepared.push_back(std::move(site));
   }
   write_copies(prepared);
   write(prepared, answers);
   for (size_t i = 0; i < wanted.size(); ++i)
     if (BreakpointSite* site = find(wanted[i].address)) answers[i] = Installed{site};
   return answers;
+}
+
+// A site that stands for something else is to watch such a call too.
+void AddressSpace::serve(BreakpointSite& site, agent::SignalCall call) {
+  if (call == agent::SignalCall::none) return;
+  site.signal_call = call;
+  const auto entry = Foothold::entry_of(site.address, site.copy, site.saved, call);
+  if (site.copy) foothold_.add_sites(memory_, {&entry, 1});
 }
 
 // Shorter where memory ends.
@@ -136,7 +145,7 @@ void AddressSpace::write(std::span<Prepared> prepared, std::span<InstallAnswer> 
     if (passes) site.patch = ledger_.publish(pid(), site.address, one(site.saved), one(kInt3));
     if (!passes) answers[one_site.index] = Declined{"its out-of-line copy cannot be written"};
     if (passes && site.copy && site.patch != PatchLedger::kNone)
-      entries.push_back(Foothold::entry_of(site.address, site.copy, site.saved));
+      entries.push_back(Foothold::entry_of(site.address, site.copy, site.saved, site.signal_call));
   }
   foothold_.add_sites(memory_, entries);
   for (Prepared& one_site : prepared) {

@@ -221,8 +221,8 @@ bool Foothold::put(agent::SiteEntry entry) {
 }
 
 bool Foothold::add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy,
-                        std::byte displaced) {
-  const agent::SiteEntry entry = entry_of(site, copy, displaced);
+                        std::byte displaced, agent::SignalCall call) {
+  const agent::SiteEntry entry = entry_of(site, copy, displaced, call);
   return add_sites(memory, {&entry, 1});
 }
 

@@ -260,8 +260,7 @@ static Look where_to_look(Task& task, mech::BreakpointSite& site) {
   if (is_with_all(task.trap_blocked)) site.met_blocked = true;
   const bool young = task.hits < kFirstHits;
   if (young) ++task.hits;
-  const bool unwatched = !task.process->image->watches_masks();
-  return young || unwatched || site.met_blocked ? Look::yes : Look::no;
+  return young || site.met_blocked ? Look::yes : Look::no;
 }
 
 void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
@@ -279,13 +278,13 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
     queue_.set_tracee(*where);
   if (observed) calls_.observe(task, site, regs, need_stopped);
   if (observed) note_heat(task, *image, site);
+  const auto taken = taken_for_hit(task);
   if (task.process->attached && task.hits == 0) note_reset_at_first_hit(task);
   if (!task.process->launching)
     restore_trap_state(tid, task.process->trap, task.trap_blocked, where_to_look(task, site), image->space(),
                        need_stopped);
   keep_bridge(task, *image, need_stopped);
-  if (site.signal_call != 0)
-    at_signal_call(task, *image, static_cast<SignalCall::Kind>(site.signal_call), regs, need_stopped);
+  const auto carried_out = at_signal_call(task, *image, site.signal_call, regs, need_stopped);
   if (site.asks) answer_recorder(task, *image, regs);
   if (site.initializer) image->on_initializer(address, need_stopped);
   if (site.resolver || site.resolved) image->on_resolver(tid, site, regs, need_stopped);
@@ -299,7 +298,9 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   arch::Regs next = regs;
   if (const mech::BreakpointSite* still = image->space().find(address)) image->space().pass(*still, next);
   if (site.asks) next.raw.rax = static_cast<uint64_t>(tid);
+  if (carried_out) next = carried_out->regs;
   commit(task, *image, regs, next);
+  settle_signals(task, taken, carried_out);
   if (!(replayed && finish_copy(task, *image))) go_on(task, 0);
   if (observed) calls_.report(task);
 }

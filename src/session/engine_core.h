@@ -86,8 +86,13 @@ class Engine {
   // --- engine_survival.cc
   void note_reset_at_first_hit(Task& task) const;
   void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
-  void at_signal_call(Task& task, Image& image, SignalCall::Kind kind, const arch::Regs& regs,
-                      const NeedStopped& need_stopped);
+  std::optional<CarriedOut> at_signal_call(Task& task, Image& image, SignalCall::Kind kind,
+                                           const arch::Regs& regs, const NeedStopped& need_stopped);
+  static bool is_bridged(const Task& task);
+  static void keep_trap_open(Task& task);
+  static std::optional<siginfo_t> taken_for_hit(const Task& task);
+  static void settle_signals(const Task& task, const std::optional<siginfo_t>& taken,
+                             const std::optional<CarriedOut>& done);
   bool step_aside(Task& task, const arch::Regs& regs);
   void let_go_of_fork(pid_t child, Image& parent_image);
   struct ForkImage {

@@ -112,6 +112,7 @@ void Engine::on(Task& task, tracee::SyscallStop) {
     queue_.forget(tid);
     if (const auto info = tracee::syscall_info(tid)) syscalls_.observe(task, *info, *regs);
     if (task.interrupted) let_kernel_restart(tid);
+    if (regs->raw.orig_rax == SYS_rt_sigprocmask) keep_trap_open(task);
   }
   go_on(task, 0);
   if (shown) syscalls_.report(task);

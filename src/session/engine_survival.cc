@@ -50,25 +50,83 @@ void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopp
     survival.raise(*stopped, image.space());
 }
 
-// A thread is about to ask for, or change, signal state: it must find its own.
-void Engine::at_signal_call(Task& task, Image& image, SignalCall::Kind kind, const arch::Regs& regs,
-                            const NeedStopped& need_stopped) {
-  const bool about_trap =
-      kind != SignalCall::Kind::mask && static_cast<int>(regs.integer_argument(0)) == SIGTRAP;
+// Whether our handler stands in the process for the default action.
+bool Engine::is_bridged(const Task& task) {
+  const Process& process = *task.process;
+  return process.image != nullptr && process.image->survival().stands() &&
+         process.trap.kind == TrapDisposition::Kind::standard;
+}
+
+// A thread is about to ask for, or change, signal state: it must find its own. What we carried out in its
+// place, so that SIGTRAP stays open and the handler stands; where system calls are shown it makes its own.
+std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, SignalCall::Kind kind,
+                                                 const arch::Regs& regs, const NeedStopped& need_stopped) {
+  if (kind == SignalCall::Kind::none) return std::nullopt;
+  const bool about_mask = kind == SignalCall::Kind::mask;
+  const bool about_trap = !about_mask && static_cast<int>(regs.integer_argument(0)) == SIGTRAP;
+  const tracee::ProcessMemory& memory = image.space().memory();
+  if ((about_mask || about_trap) && is_bridged(task) && !shows_syscalls(task)) {
+    auto done = about_mask ? block_without_trap(task.id.tid, regs, memory, task.trap_blocked)
+                           : ask_for_default(kind, regs, memory);
+    if (done) return done;
+  }
   Survival& survival = image.survival();
   const bool ours = about_trap && !task.process->silent;
   if (ours && survival.leaves_a_trace())
     if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
-  observe_signal_call(kind, regs, image.space().memory(), task.process->trap, task.trap_blocked);
-  if (kind == SignalCall::Kind::mask && is_with_all(task.trap_blocked)) image.unwatch_masks();
+  observe_signal_call(kind, regs, memory, task.process->trap, task.trap_blocked);
   if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard);
+  return std::nullopt;
+}
+
+// A thread in a system-call-stop of the call that changes masks.
+void Engine::keep_trap_open(Task& task) {
+  const auto mask = is_bridged(task) ? tracee::signal_mask(task.id.tid) : std::nullopt;
+  if (!mask || trap_blocked_in(*mask) != TrapBlocked::with_all) return;
+  (void)tracee::set_signal_mask(task.id.tid, *mask & ~tracee::signal_bit(SIGTRAP));
+  task.trap_blocked = TrapBlocked::kept_open;
+}
+
+// For the process or the thread, as it was sent; who did is not told.
+static bool send_anew(pid_t pid, pid_t tid, const siginfo_t& info) {
+  return (info.si_code == SI_TKILL ? tgkill(pid, tid, SIGTRAP) : kill(pid, SIGTRAP)) == 0;
+}
+
+// What an int3 that meets SIGTRAP blocked finds waiting comes in its place (kernel/signal.c, legacy_queue).
+std::optional<siginfo_t> Engine::taken_for_hit(const Task& task) {
+  const bool blocked = task.trap_blocked == TrapBlocked::yes || task.trap_blocked == TrapBlocked::with_all;
+  const auto info = blocked ? tracee::signal_info(task.id.tid) : std::nullopt;
+  return info && info->si_code <= 0 ? info : std::nullopt;
+}
+
+// Behind the hit's commit.
+void Engine::settle_signals(const Task& task, const std::optional<siginfo_t>& taken,
+                            const std::optional<CarriedOut>& done) {
+  if (taken) (void)send_anew(task.process->pid, task.id.tid, *taken);
+  if (done && done->mask) (void)tracee::set_signal_mask(task.id.tid, *done->mask);
+}
+
+// Somebody has sent SIGTRAP to a thread that is to have it blocked, and has it open for our sake: it waits.
+static bool keep_pending(pid_t pid, pid_t tid, TrapBlocked& blocked) {
+  const auto mask = tracee::signal_mask(tid);
+  const auto info = tracee::signal_info(tid);
+  if (!mask || trap_blocked_now(*mask, blocked) != TrapBlocked::kept_open || !info || info->si_code > 0)
+    return false;
+  close_trap(tid);
+  blocked = TrapBlocked::with_all;
+  return send_anew(pid, tid, *info);
 }
 
 // A SIGTRAP that is not ours meets the program's own default action, not our handler. It comes once more,
 // for it is sent anew behind the remote call. True where the thread has been resumed so.
 bool Engine::step_aside(Task& task, const arch::Regs& regs) {
   Image* image = task.process->image.get();
-  if (image == nullptr || task.process->silent || !image->survival().stands()) return false;
+  if (image == nullptr || task.process->silent) return false;
+  if (keep_pending(task.process->pid, task.id.tid, task.trap_blocked)) {
+    go_on(task, 0);
+    return true;
+  }
+  if (!image->survival().stands()) return false;
   const auto stopped = stop_here(task, regs)();
   if (!stopped) return false;
   (void)image->survival().lower(*stopped, image->space());

@@ -53,9 +53,7 @@ Image::Image(Tag, const Image& parent, pid_t child)
       loaded_(parent.loaded_),
       armed_(parent.armed_),
       unseen_returns_(parent.unseen_returns_),
-      implementations_(parent.implementations_) {
-  watches_masks_ = parent.watches_masks_;
-}
+      implementations_(parent.implementations_) {}
 
 std::shared_ptr<Image> Image::clone_for(pid_t child) const {
   return std::make_shared<Image>(Tag{}, *this, child);

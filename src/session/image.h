@@ -81,9 +81,6 @@ class Image {
   pid_t pid() const { return pid_; }
   mech::AddressSpace& space() { return *space_; }
   Survival& survival() { return survival_; }
-  // What the program does with its signal masks is seen until a thread blocks all, and then no more.
-  bool watches_masks() const { return watches_masks_; }
-  void unwatch_masks();
   // Whether that stopped thread's next instruction is a system call; true where it cannot be seen.
   bool stands_at_syscall(pid_t tid) const;
   bool in_copy(VirtAddr pc) const { return space_->in_copy(pc); }
@@ -289,7 +286,6 @@ class Image {
   struct SignalWatch;
   void watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped);
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
-  bool watches_masks_ = true;
   void place(const plan::Plan& plan, const NeedStopped& need_stopped);
   void on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need_stopped);
   void watch_resolver(VirtAddr resolver, const NeedStopped& need_stopped);

@@ -19,11 +19,8 @@ void Image::watch(std::vector<SignalWatch> watches, const NeedStopped& need_stop
   // Some may have been unloaded while a thread was stopped for that.
   std::erase_if(watches, [&](const SignalWatch& one) { return object_at(one.address) == nullptr; });
   std::vector<mech::AddressSpace::Wanted> wanted;
-  for (const SignalWatch& one : watches) wanted.push_back({one.address, file_bytes(one.address)});
-  const auto answers = space_->install_together(wanted);
-  for (size_t i = 0; i < watches.size(); ++i)
-    if (const auto* installed = std::get_if<mech::Installed>(&answers[i]))
-      installed->site->signal_call = static_cast<uint8_t>(watches[i].kind);
+  for (const SignalWatch& one : watches) wanted.push_back({one.address, file_bytes(one.address), one.kind});
+  (void)space_->install_together(wanted);
 }
 
 // The only object that exports these, if with versions: callers that need others mean something else.
@@ -42,8 +39,8 @@ static const elf::ElfFile* definer_by_version(const plan::Objects& objects,
 }
 
 // Only the C library changes signal state for others. It also blocks all signals for a moment for its own
-// ends (posix_spawn), and an int3 that is met then kills where no tracer lives: so masks are watched where
-// others call, and at the function itself only for callers that have no stub.
+// ends (posix_spawn): masks are watched where others call, and at the function itself only for callers that
+// have no stub.
 void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
   const bool c_library =
       object.file->find_exported("sigaction") && object.file->find_exported("pthread_sigmask");
@@ -58,7 +55,6 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
     const auto symbol = c_library ? object.file->find_exported(call.name) : std::nullopt;
     if (symbol && !symbol->ifunc) watches.push_back({object.at(symbol->address), object.range(), call.kind});
   }
-  if (!watches_masks_) of_masks.clear();
   const elf::ElfFile* by = definer_by_version(objects_, of_masks);
   for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks, by)) {
     if (slot.stub) watches.push_back({object.at(*slot.stub), object.range(), kMask});
@@ -68,14 +64,6 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
         watches.push_back({definer.at(defined->address), definer.range(), kMask});
   }
   watch(std::move(watches), need_stopped);
-}
-
-// Who blocks all signals unblocks them by such a call, too, and an int3 that is met there kills where no
-// tracer lives. That all are blocked shows by the mask at any hit; of a program that does that, and blocks
-// SIGTRAP alone besides, the latter is not seen.
-void Image::unwatch_masks() {
-  watches_masks_ = false;
-  space_->rest_watches(static_cast<uint8_t>(SignalCall::Kind::mask));
 }
 
 }  // namespace rtrace::session

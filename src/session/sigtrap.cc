@@ -129,6 +129,49 @@ void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Me
   disposition = {kind_of(handler), false, {}};
 }
 
+// Returns 0: success, and SIG_DFL of signal().
+static std::optional<CarriedOut> returned(arch::Regs regs, const tracee::ProcessMemory& memory,
+                                          std::optional<uint64_t> mask) {
+  const auto to = memory.read_value<uint64_t>(regs.sp());
+  if (!to) return std::nullopt;
+  regs.raw.rax = 0;
+  regs.raw.rip = *to;
+  regs.raw.rsp += sizeof *to;
+  return CarriedOut{regs, mask};
+}
+
+std::optional<CarriedOut> block_without_trap(pid_t tid, const arch::Regs& regs,
+                                             const tracee::ProcessMemory& memory, TrapBlocked& blocked) {
+  const VirtAddr set{regs.integer_argument(1)}, old{regs.integer_argument(2)};
+  const bool keeps_open = blocked == TrapBlocked::kept_open;
+  if (blocked == TrapBlocked::yes || (!set && !keeps_open)) return std::nullopt;
+  const auto mask = tracee::signal_mask(tid);
+  const auto given = set ? memory.read_value<uint64_t>(set) : uint64_t{0};
+  if (!mask || !given) return std::nullopt;
+  const uint64_t before =
+      keeps_open && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all ? *mask | kTrapBit : *mask;
+  const auto how = set ? static_cast<int>(regs.integer_argument(0)) : SIG_BLOCK;
+  if (how != SIG_BLOCK && how != SIG_UNBLOCK && how != SIG_SETMASK) return std::nullopt;
+  const uint64_t after = agent::mask_after(how, *given, before);
+  if (trap_blocked_in(after) != TrapBlocked::with_all) return std::nullopt;
+  auto done = returned(regs, memory, after & ~kTrapBit);
+  if (!done || (old && memory.write(old, std::as_bytes(std::span(&before, 1))) != 0)) return std::nullopt;
+  blocked = TrapBlocked::kept_open;
+  return done;
+}
+
+std::optional<CarriedOut> ask_for_default(SignalCall::Kind kind, const arch::Regs& regs,
+                                          const tracee::ProcessMemory& memory) {
+  const VirtAddr second{regs.integer_argument(1)}, old{regs.integer_argument(2)};
+  if (kind == SignalCall::Kind::signal && !second) return returned(regs, memory, std::nullopt);
+  if (kind != SignalCall::Kind::sigaction) return std::nullopt;
+  if (second && memory.read_value<uint64_t>(second) != reinterpret_cast<uint64_t>(SIG_DFL))
+    return std::nullopt;
+  const std::array<std::byte, agent::kActionSize> standard{};
+  if (old && memory.write(old, standard) != 0) return std::nullopt;
+  return returned(regs, memory, std::nullopt);
+}
+
 void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look,
                         mech::AddressSpace& space, const NeedStopped& need_stopped) {
   std::optional<uint64_t> mask;

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "image.h"
+#include "rtrace/agent/signal_calls.h"
 #include "rtrace/arch/regs.h"
 #include "rtrace/base/memory.h"
 #include "rtrace/tracee/proc_fs.h"
@@ -41,7 +42,7 @@ inline bool is_with_all(TrapBlocked blocked) {
 
 // How the functions of libc that change signal state take their arguments.
 struct SignalCall {
-  enum class Kind : uint8_t { none, sigaction, signal, ignore, mask };
+  using Kind = agent::SignalCall;
   std::string_view name;
   Kind kind = Kind::none;
 };
@@ -66,6 +67,20 @@ void learn_trap_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpa
 // A thread of the process stands at the entry of such a call.
 void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Memory& memory,
                          TrapDisposition& disposition, TrapBlocked& blocked);
+
+// What a call that begins comes to where it returns at once: the thread's registers then, and its mask where
+// that changes.
+struct CarriedOut {
+  arch::Regs regs;
+  std::optional<uint64_t> mask;
+};
+// Of the stopped thread at the entry of pthread_sigmask() that blocks all signals, and keeps SIGTRAP open; or
+// that asks for such a mask. Writes what the program finds of it, and notes it in `blocked`.
+std::optional<CarriedOut> block_without_trap(pid_t tid, const arch::Regs& regs,
+                                             const tracee::ProcessMemory& memory, TrapBlocked& blocked);
+// Of one that asks for SIGTRAP's action, or sets the default, where that is the program's.
+std::optional<CarriedOut> ask_for_default(SignalCall::Kind kind, const arch::Regs& regs,
+                                          const tracee::ProcessMemory& memory);
 
 // After a hit: puts back what the kernel took away. `need_stopped` as for remote calls. `look`: the thread's
 // mask is read even where nothing is known of it, for one that holds all other signals held SIGTRAP too.

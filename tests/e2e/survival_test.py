@@ -408,27 +408,39 @@ class BetweenTheRegistersAndTheResume(unittest.TestCase):
 class AProgramThatBlocksAllSignals(unittest.TestCase):
     """As interpreters do around each child that they start: nothing of rtrace may be met there when rtrace is dead."""
 
+    PYTHON = ["/usr/bin/python3", "-c"]
+    PROGRAMS = [
+        PYTHON + ["import subprocess, sys\nfor _ in sys.stdin:\n  subprocess.run(['true'])\n  print('ran', flush=True)"],
+        ["/usr/bin/ruby", "-e", "$stdout.sync = true\nwhile $stdin.gets\n  system('true')\n  puts 'ran'\nend"],
+        # Each round it sets the default action for SIGTRAP, and meets a probe only in the next.
+        PYTHON + ["import os, signal, sys\nfor _ in sys.stdin:\n  os.getppid()\n"
+                  "  signal.signal(signal.SIGTRAP, signal.SIG_DFL)\n  print('ran', flush=True)"],
+    ]
+
     def test_goes_on_after_rtrace_has_died(self):
-        script = "import subprocess, sys\nfor _ in sys.stdin:\n  subprocess.run(['true'])\n  print('ran', flush=True)"
-        with harness.Target(["/usr/bin/python3", "-c", script]) as process:
-            def runs(times):
-                for _ in range(times):
-                    process.go()
-                    process.expect("ran")
-            for both in (False, True):
+        for words, both, first in itertools.product(self.PROGRAMS, (False, True), (0, 1)):
+            with self.subTest(words, both=both, first=first), harness.Target(words) as process:
                 for _ in range(ROUNDS):
-                    rtrace = harness.Attached(["-x", "qsort"], [process.pid])
-                    runs(1)
-                    if both:
-                        os.kill(rtrace.process.pid, signal.SIGSTOP)
-                    os.kill(engine_of(rtrace.process.pid), signal.SIGKILL)
-                    if both:
-                        rtrace.process.kill()
-                    rtrace.process.wait(harness.PATIENCE)
-                    runs(20)
-                    self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
-                    Survival.done_with(rtrace)
-            self.assertIsNone(process.process.poll())
+                    self.orphan(process, both, first)
+                self.assertIsNone(process.process.poll())
+
+    def orphan(self, process, both, first):
+        """Its tracers die after so many children since the attach."""
+        def runs(times):
+            for _ in range(times):
+                process.go()
+                process.expect("ran")
+        rtrace = harness.Attached(["-x", "qsort", "-x", "execve", "-x", "getppid"], [process.pid])
+        runs(first)
+        if both:
+            os.kill(rtrace.process.pid, signal.SIGSTOP)
+        os.kill(engine_of(rtrace.process.pid), signal.SIGKILL)
+        if both:
+            rtrace.process.kill()
+        rtrace.process.wait(harness.PATIENCE)
+        runs(10)
+        self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
+        Survival.done_with(rtrace)
 
 
 class AnInterruptAfterTheEngineHasGone(unittest.TestCase):

@@ -35,6 +35,9 @@ class Sigtrap(unittest.TestCase):
     def test_a_program_that_blocks_it_keeps_it_blocked(self):
         self.assertEqual(self.traced("blocked"), 0)
 
+    def test_a_program_that_blocks_all_signals_finds_them_blocked(self):
+        self.assertEqual(self.traced("all"), 0)
+
     def test_a_program_that_does_nothing_about_it_never_gets_one(self):
         self.assertEqual(self.traced("default"), 0)
 

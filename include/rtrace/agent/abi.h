@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "rtrace/agent/signal_calls.h"
+
 namespace rtrace::agent {
 
 // What to copy of the tracee's memory at a call's entry or return, so that the arguments can be rendered
@@ -69,7 +71,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 14;
+inline constexpr uint32_t kAbiVersion = 15;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies
@@ -79,13 +81,15 @@ enum MappingKind : uint32_t {
 };
 
 // One int3 of ours: where it stands, where its out-of-line copy is (0: none any more), and the byte it
-// displaced, in the upper byte of the same word. Or an SDT semaphore that is raised by us: its address, no
-// copy, and kRaised where the byte would be.
+// displaced, in the upper byte of the same word; below that, what call it watches. Or an SDT semaphore that
+// is raised by us: its address, no copy, and kRaised where the byte would be.
 struct SiteEntry {
   static constexpr uint8_t kRaised = 1;
+  static constexpr unsigned kCallShift = 48;  // addresses of programs are narrower
   uint64_t site;
   uint64_t copy_and_byte;
-  uint64_t copy() const { return copy_and_byte & 0x00ffffffffffffff; }
+  uint64_t copy() const { return copy_and_byte & 0x0000ffffffffffff; }
+  SignalCall call() const { return static_cast<SignalCall>(copy_and_byte >> kCallShift & 0xff); }
   uint8_t displaced() const { return static_cast<uint8_t>(copy_and_byte >> 56); }
   bool is_raised_semaphore() const { return copy() == 0 && displaced() == kRaised; }
 };

@@ -57,6 +57,7 @@ class AddressSpace {
   struct Wanted {
     VirtAddr address;
     std::span<const std::byte> expected;
+    agent::SignalCall signal_call{};  // that it watches
   };
   std::vector<InstallAnswer> install_together(std::span<const Wanted> wanted);
 
@@ -121,8 +122,6 @@ class AddressSpace {
   bool has_others_in(Range range, VirtAddr entry) const;
   // Takes a site out, for a jump that comes in its place. Every task is stopped, and none stands in its copy.
   void give_up(VirtAddr address);
-  // Takes the int3s out where nothing but such a watch needs them; the sites stay, for threads run.
-  void rest_watches(uint8_t signal_call);
   // A probe has no purpose there any more; where nothing else has, the site is given up.
   void remove_probe(VirtAddr site, const BreakpointSite::Owner& owner);
   // The same for those of a caller that is gone; the sites stay, for threads run.
@@ -151,6 +150,7 @@ class AddressSpace {
     std::vector<std::byte> copy{};  // its code
     uint64_t reserved = 0;          // bytes, for that
   };
+  void serve(BreakpointSite& site, agent::SignalCall call);
   std::vector<std::vector<std::byte>> own_codes(std::span<const Wanted> wanted) const;
   std::optional<InstallAnswer> prepare(Prepared& prepared, const Wanted& wanted,
                                        std::span<const std::byte> code);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "rtrace/agent/signal_calls.h"
 #include "rtrace/arch/emulate.h"
 #include "rtrace/arch/relocate.h"
 #include "rtrace/base/address.h"
@@ -50,27 +51,27 @@ struct BreakpointSite {
     elf::ObjectId caller{};  // of call sites: who calls
     bool operator==(const Owner&) const = default;
   };
-  bool stray = false;         // no owner: its object has gone, and its int3 stands in another's code
-  std::vector<Owner> probes;  // owners: calls and entries, in the order they are shown
-  bool instants = false;      // some of them are no calls: SDT probes
-  bool return_site = false;   // owner: calls that return here
-  bool rendezvous = false;    // owner: the dynamic linker's hook
-  uint8_t signal_call = 0;    // owner: a watch on the program's SIGTRAP state (the session's numbers)
-  bool met_blocked = false;   // by a thread with all signals blocked
-  bool initializer = false;   // owner: an object's first initializer, passed once when it has been relocated
-  bool resolver = false;      // owner: an IFUNC's resolver, whose answer is waited for
-  bool resolved = false;      // owner: the place to which such a resolver returned
-  bool resting = false;       // its int3 does not stand
-  bool asks = false;          // owner: the recorder, which wants us to see the thread
-  Heat calls;                 // that begin here
-  bool considered = false;    // they were hot once
-  Heat idle;                  // passed for nothing: no call that was awaited returned
+  bool stray = false;               // no owner: its object has gone, and its int3 stands in another's code
+  std::vector<Owner> probes;        // owners: calls and entries, in the order they are shown
+  bool instants = false;            // some of them are no calls: SDT probes
+  bool return_site = false;         // owner: calls that return here
+  bool rendezvous = false;          // owner: the dynamic linker's hook
+  agent::SignalCall signal_call{};  // owner: a watch on the program's SIGTRAP state
+  bool met_blocked = false;         // by a thread with all signals blocked
+  bool initializer = false;  // owner: an object's first initializer, passed once when it has been relocated
+  bool resolver = false;     // owner: an IFUNC's resolver, whose answer is waited for
+  bool resolved = false;     // owner: the place to which such a resolver returned
+  bool asks = false;         // owner: the recorder, which wants us to see the thread
+  Heat calls;                // that begin here
+  bool considered = false;   // they were hot once
+  Heat idle;                 // passed for nothing: no call that was awaited returned
 
+  bool watches_signals() const { return signal_call != agent::SignalCall::none; }
   bool serves_other_than_probes() const {
-    return return_site || rendezvous || signal_call != 0 || initializer || resolver || resolved || asks;
+    return return_site || rendezvous || watches_signals() || initializer || resolver || resolved || asks;
   }
   bool serves_returns_only() const {
-    return return_site && probes.empty() && !rendezvous && signal_call == 0 && !initializer && !resolver &&
+    return return_site && probes.empty() && !rendezvous && !watches_signals() && !initializer && !resolver &&
            !resolved && !asks;
   }
 };

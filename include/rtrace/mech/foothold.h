@@ -89,11 +89,14 @@ class Foothold {
 
   // Tells the handler of a site, before its int3 is written. False where the table is full or gone.
   // Of a site, for add_sites().
-  static agent::SiteEntry entry_of(VirtAddr site, VirtAddr copy, std::byte displaced) {
-    return {site.value, copy.value | static_cast<uint64_t>(displaced) << 56};
+  static agent::SiteEntry entry_of(VirtAddr site, VirtAddr copy, std::byte displaced,
+                                   agent::SignalCall call = agent::SignalCall::none) {
+    return {site.value, copy.value | static_cast<uint64_t>(call) << agent::SiteEntry::kCallShift |
+                            static_cast<uint64_t>(displaced) << 56};
   }
   bool add_sites(const tracee::ProcessMemory& memory, std::span<const agent::SiteEntry> entries);
-  bool add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy, std::byte displaced);
+  bool add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy, std::byte displaced,
+                agent::SignalCall call = agent::SignalCall::none);
   void remove_site(const tracee::ProcessMemory& memory, VirtAddr site);
   // Leaves word that an SDT semaphore is raised, for whoever comes after our death; false as for add_site().
   bool add_semaphore(const tracee::ProcessMemory& memory, VirtAddr semaphore);

@@ -1,6 +1,7 @@
 /* sigtrap WAY COUNT [later]: what the program itself does with SIGTRAP stays as it is while add is called
    COUNT times. WAY: handler (it must run for the program's own traps and no others), ignored, blocked,
-   default. "later": prints "pid N", and waits for a line on standard input first. */
+   all (signals are blocked), default. "later": prints "pid N", and waits for a line on standard input
+   first. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,12 @@ static void handler(int number) {
 static int is_blocked(void) {
   sigset_t now;
   sigprocmask(SIG_BLOCK, NULL, &now);
+  return sigismember(&now, SIGTRAP);
+}
+
+static int is_pending(void) {
+  sigset_t now;
+  sigpending(&now);
   return sigismember(&now, SIGTRAP);
 }
 
@@ -43,6 +50,7 @@ int main(int argc, char** argv) {
   sigset_t trap;
   sigemptyset(&trap);
   sigaddset(&trap, SIGTRAP);
+  if (strcmp(way, "all") == 0) blocked = sigfillset(&trap) == 0;
   if (blocked) sigprocmask(SIG_BLOCK, &trap, NULL);
 
   int traps = 0;
@@ -56,6 +64,7 @@ int main(int argc, char** argv) {
       traps++;
     }
     if (is_blocked() != blocked) return 2;
+    if (blocked && !is_pending()) return 5;
   }
   struct sigaction now;
   sigaction(SIGTRAP, NULL, &now);

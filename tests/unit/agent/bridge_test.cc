@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <cstring>
 #include <vector>
@@ -28,16 +30,21 @@ class Table {
   std::vector<uint64_t> words_;
 };
 
+uint64_t copy_at(const SiteTable* table, uint64_t site) {
+  const SiteEntry* found = find_site(table, site);
+  return found != nullptr ? found->copy() : 0;
+}
+
 TEST(FindCopy, KnowsEverySiteOfATableThatIsThreeQuartersFull) {
   Table table(1024);
   for (uint64_t i = 1; i <= 768; ++i) table.put(i * 16, i * 64);
-  for (uint64_t i = 1; i <= 768; ++i) EXPECT_EQ(find_copy(table.table(), i * 16), i * 64);
+  for (uint64_t i = 1; i <= 768; ++i) EXPECT_EQ(copy_at(table.table(), i * 16), i * 64);
 }
 
 TEST(FindCopy, IsNothingForWhatNobodyPutThere) {
   Table table(1024);
   for (uint64_t i = 1; i <= 768; ++i) table.put(i * 16, i * 64);
-  for (uint64_t i = 1; i <= 768; ++i) EXPECT_EQ(find_copy(table.table(), i * 16 + 1), 0u);
+  for (uint64_t i = 1; i <= 768; ++i) EXPECT_EQ(copy_at(table.table(), i * 16 + 1), 0u);
 }
 
 TEST(FindCopy, PassesOverRemovedSitesOfAChain) {
@@ -47,20 +54,53 @@ TEST(FindCopy, PassesOverRemovedSitesOfAChain) {
   while (site_slot(same, 4) != site_slot(16, 4)) same += 16;
   table.put(same, 128);
   table.put(16, 0);
-  EXPECT_EQ(find_copy(table.table(), 16), 0u);
-  EXPECT_EQ(find_copy(table.table(), same), 128u);
+  EXPECT_EQ(copy_at(table.table(), 16), 0u);
+  EXPECT_EQ(copy_at(table.table(), same), 128u);
 }
 
 TEST(FindCopy, EndsInATableWithoutAFreeSlot) {
   Table table(4);
   for (uint64_t i = 1; i <= 4; ++i) table.put(i * 16, i * 64);
-  EXPECT_EQ(find_copy(table.table(), 4096), 0u);
+  EXPECT_EQ(copy_at(table.table(), 4096), 0u);
+}
+
+TEST(FindCopy, SaysWhatCallTheSiteWatches) {
+  Table table(4);
+  table.put(16, 64 | static_cast<uint64_t>(SignalCall::mask) << SiteEntry::kCallShift);
+  table.put(32, 128);
+  const SiteEntry* found = find_site(table.table(), 16);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->call(), SignalCall::mask);
+  EXPECT_EQ(found->copy(), 64u);
+  EXPECT_EQ(found->displaced(), 0x55);
+  EXPECT_EQ(find_site(table.table(), 32)->call(), SignalCall::none);
+}
+
+TEST(MaskAfter, IsWhatTheCLibraryWouldMakeOfIt) {
+  const std::vector<uint64_t> sets = {0, 1, kTrapBit, 0x7fffffff, ~uint64_t{0}};
+  sigset_t own, given, after;
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, nullptr, &own), 0);
+  const auto word = [](sigset_t& set) -> uint64_t& { return *reinterpret_cast<uint64_t*>(&set); };
+  for (int how : {SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK}) {
+    for (uint64_t set : sets) {
+      uint64_t before = 0x123450;
+      sigemptyset(&given);
+      word(given) = before;
+      ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &given, nullptr), 0);
+      word(given) = set;
+      pthread_sigmask(how, &given, nullptr);
+      pthread_sigmask(SIG_SETMASK, &own, &after);
+      constexpr uint64_t kNever = bit_of_signal(9) | bit_of_signal(19);  // the kernel's SIGKILL and SIGSTOP
+      EXPECT_EQ(word(after) | kNever, mask_after(how, set, before) | kNever) << how << " " << set;
+    }
+  }
+  EXPECT_EQ(mask_after(7, ~uint64_t{0}, 5), 5u);
 }
 
 TEST(FindCopy, IsNothingWithoutATable) {
-  EXPECT_EQ(find_copy(nullptr, 16), 0u);
+  EXPECT_EQ(copy_at(nullptr, 16), 0u);
   Table none(0);
-  EXPECT_EQ(find_copy(none.table(), 16), 0u);
+  EXPECT_EQ(copy_at(none.table(), 16), 0u);
 }
 
 TEST(IsCopy, KnowsWhereEachBeginsAndNothingElse) {

@@ -1,0 +1,36 @@
+// What a call of the C library's comes to that would block SIGTRAP, or ask for its action, where an int3 of
+// ours may be met and the bridging handler stands: SIGTRAP stays open, for an int3 that meets it blocked
+// kills where no tracer lives (kernel/signal.c, force_sig_info_to_task). Freestanding.
+#pragma once
+
+#include <cstdint>
+
+namespace rtrace::agent {
+
+enum class SignalCall : uint8_t {
+  none,
+  sigaction,
+  signal,  // and its kin, whose second argument is the handler
+  ignore,  // sigignore()
+  mask,    // pthread_sigmask(), sigprocmask()
+};
+
+// The C library's struct sigaction in bytes, which begins with the handler (<bits/sigaction.h>; musl's too).
+inline constexpr uint64_t kActionSize = 152;
+
+constexpr uint64_t bit_of_signal(unsigned signal) {
+  return uint64_t{1} << (signal - 1);
+}
+inline constexpr uint64_t kTrapBit = bit_of_signal(5);
+// The C library keeps these for itself, and leaves them out of what it is asked to block.
+inline constexpr uint64_t kReservedSignals = bit_of_signal(32) | bit_of_signal(33);
+
+// The mask after pthread_sigmask(how, &set, ...) in a thread whose mask is `mask`.
+constexpr uint64_t mask_after(int how, uint64_t set, uint64_t mask) {
+  constexpr int kBlock = 0, kUnblock = 1, kSet = 2;  // SIG_BLOCK...
+  if (how == kBlock) return mask | (set & ~kReservedSignals);
+  if (how == kUnblock) return mask & ~set;
+  return how == kSet ? set & ~kReservedSignals : mask;
+}
+
+}  // namespace rtrace::agent

@@ -73,7 +73,9 @@ bool block_without_trap(const greg_t* regs, uint64_t& mask) {
   const auto set = static_cast<uint64_t>(regs[REG_RSI]), old = static_cast<uint64_t>(regs[REG_RDX]);
   if (set == 0 || !can_read(set)) return false;
   const uint64_t before = mask;
-  const uint64_t after = rtrace::agent::mask_after(static_cast<int>(regs[REG_RDI]), word_at(set), before);
+  const auto how = static_cast<int>(regs[REG_RDI]);
+  const uint64_t after =
+      rtrace::agent::mask_after(how, rtrace::agent::set_for_kernel(how, word_at(set)), before);
   if ((after & kTrapBit) == 0 || (old != 0 && !can_write(old))) return false;
   mask = after & ~kTrapBit;
   if (old != 0) word_at(old) = before;
@@ -90,17 +92,25 @@ bool ask_for_default(const greg_t* regs) {
   return true;
 }
 
+// Which the call would have to be returned through. rdsspq does nothing where there is none (Intel SDM vol.
+// 2).
+bool has_shadow_stack() {
+  uint64_t pointer = 0;
+  asm volatile("rdsspq %0" : "+r"(pointer));
+  return pointer != 0;
+}
+
 // Where the call that begins here would block SIGTRAP, or look behind the handler, it returns at once.
 bool carry_out(SignalCall call, ucontext_t* context) {
   greg_t* regs = context->uc_mcontext.gregs;
+  if (call == SignalCall::none || has_shadow_stack()) return false;
   if (call == SignalCall::mask) {
     if (!block_without_trap(regs, *reinterpret_cast<uint64_t*>(&context->uc_sigmask))) return false;
   } else {
-    if (static_cast<int>(regs[REG_RDI]) != SIGTRAP) return false;
-    const bool plain = call == SignalCall::signal && regs[REG_RSI] == 0;
-    if (!plain && (call != SignalCall::sigaction || !ask_for_default(regs))) return false;
+    const bool about_trap = call == SignalCall::sigaction && static_cast<int>(regs[REG_RDI]) == SIGTRAP;
+    if (!about_trap || !ask_for_default(regs)) return false;
   }
-  regs[REG_RAX] = 0;  // SIG_DFL of signal()
+  regs[REG_RAX] = 0;
   regs[REG_RIP] = static_cast<greg_t>(word_at(static_cast<uint64_t>(regs[REG_RSP])));
   regs[REG_RSP] += static_cast<greg_t>(sizeof(uint64_t));
   return true;

@@ -272,7 +272,7 @@ void AddressSpace::complete_from(const AddressSpace& parent) {
     const bool copied =
         code.empty() ||
         (parent.memory_.read(site->copy, code) == code.size() && memory_.write(site->copy, code) == 0 &&
-         foothold_.add_site(memory_, address, site->copy, site->saved, site->signal_call));
+         foothold_.add_site(memory_, address, site->copy, site->saved, site->carried()));
     if (copied) (void)memory_.write(address, one(kInt3));
   }
 }

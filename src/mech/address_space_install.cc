@@ -23,12 +23,13 @@ std::vector<InstallAnswer> AddressSpace::install_together(std::span<const Wanted
   std::set<VirtAddr> places;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const VirtAddr address = wanted[i].address;
-    if (BreakpointSite* there = find(address)) serve(*there, wanted[i].signal_call);
+    if (BreakpointSite* there = find(address)) serve(*there, wanted[i]);
     if (find(address) != nullptr || !places.insert(address).second) continue;
     Prepared site{.index = i};
     if (auto refusal = prepare(site, wanted[i], codes[i])) answers[i] = *std::move(refusal);
     if (site.site == nullptr) continue;
     site.site->signal_call = wanted[i].signal_call;
+    site.site->alone = wanted[i].alone;
     prepared.push_back(std::move(site));
   }
   write_copies(prepared);
@@ -39,10 +40,11 @@ std::vector<InstallAnswer> AddressSpace::install_together(std::span<const Wanted
 }
 
 // A site that stands for something else is to watch such a call too.
-void AddressSpace::serve(BreakpointSite& site, agent::SignalCall call) {
-  if (call == agent::SignalCall::none) return;
-  site.signal_call = call;
-  const auto entry = Foothold::entry_of(site.address, site.copy, site.saved, call);
+void AddressSpace::serve(BreakpointSite& site, const Wanted& wanted) {
+  if (wanted.signal_call == agent::SignalCall::none) return;
+  site.signal_call = wanted.signal_call;
+  site.alone = wanted.alone;
+  const auto entry = Foothold::entry_of(site.address, site.copy, site.saved, site.carried());
   if (site.copy) foothold_.add_sites(memory_, {&entry, 1});
 }
 
@@ -145,7 +147,7 @@ void AddressSpace::write(std::span<Prepared> prepared, std::span<InstallAnswer> 
     if (passes) site.patch = ledger_.publish(pid(), site.address, one(site.saved), one(kInt3));
     if (!passes) answers[one_site.index] = Declined{"its out-of-line copy cannot be written"};
     if (passes && site.copy && site.patch != PatchLedger::kNone)
-      entries.push_back(Foothold::entry_of(site.address, site.copy, site.saved, site.signal_call));
+      entries.push_back(Foothold::entry_of(site.address, site.copy, site.saved, site.carried()));
   }
   foothold_.add_sites(memory_, entries);
   for (Prepared& one_site : prepared) {

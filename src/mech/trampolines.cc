@@ -14,13 +14,6 @@
 namespace rtrace::mech {
 namespace {
 
-bool has_shadow_stack(pid_t pid) {
-  const std::string status = tracee::read_file(fmt::format("/proc/{}/status", pid));
-  const size_t line = status.find("x86_Thread_features:");
-  return line != std::string::npos &&
-         status.substr(line, status.find('\n', line) - line).find("shstk") != std::string::npos;
-}
-
 // What is returned through, and what unwinders look at.
 struct LentCode {
   VirtAddr at;
@@ -195,7 +188,7 @@ std::variant<Trampolines::Made, Declined, Busy> Trampolines::make_code(const Fun
 // What speaks against it as this process is now.
 std::string Trampolines::why_refused(const Function& function, const arch::Prologue& prologue) const {
   const Range covered = prologue.range();
-  if (prologue.calls && has_shadow_stack(space_.pid()))
+  if (prologue.calls && tracee::has_shadow_stack(space_.pid()))
     return "its first instructions make a call, and the process has a shadow stack";
   if (!same_page(covered.begin, function.hop ? arch::kShortJump : arch::kNearJump))
     return "its first instructions lie on two pages";
@@ -213,7 +206,8 @@ std::string Trampolines::why_refused(const Function& function, const arch::Prolo
 
 // Another wrapper's jump may stand there.
 std::string Trampolines::why_not_borrowed(const BorrowedFrame& frame) const {
-  if (has_shadow_stack(space_.pid())) return "an exception may pass it, and the process has a shadow stack";
+  if (tracee::has_shadow_stack(space_.pid()))
+    return "an exception may pass it, and the process has a shadow stack";
   const LentCode expected = lent_code(frame);
   if (space_.own_code(expected.at, expected.bytes.size()) != expected.bytes)
     return "the code that it would return through is not the file's";

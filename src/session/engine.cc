@@ -161,6 +161,7 @@ void Engine::handle(const tracee::WaitEvent& event) {
   clock_stop(task);
   if (!std::holds_alternative<tracee::Trap>(stop)) settle_clock(task, Asked::nothing);
   moment::enter(Moment::stop_peeked);
+  if (task.opens_trap) open_trap(task);
   RTRACE_LOG(session, 3, "{}: code {} status {:#x}", event.tid, event.status.code,
              static_cast<unsigned>(event.status.status));
   std::visit([&](auto what) { on(task, what); }, stop);
@@ -263,6 +264,13 @@ static Look where_to_look(Task& task, mech::BreakpointSite& site) {
   return young || site.met_blocked ? Look::yes : Look::no;
 }
 
+void Engine::at_rendezvous(const Task& task, Image& image, const NeedStopped& need_stopped) {
+  image.sync(Image::Moment::hook, task.id, need_stopped);
+  remember(image.objects());
+  if (image.settled()) tell_started(task.id);
+  if (task.process->pid == task.id.tid && !ready_ && image.is_armed()) tell_ready();
+}
+
 void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const pid_t tid = task.id.tid;
   const std::shared_ptr<Image> image = task.process->image;
@@ -276,24 +284,20 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
       site.rendezvous || site.initializer ? stop_here_alone(task, regs) : stop_here(task, regs);
   if (const auto where = cpu_.hit(task.process->pid, tid, task.clock.stopped_at(), task.account.late))
     queue_.set_tracee(*where);
+  const bool first = task.hits == 0;
+  const Look look = where_to_look(task, site);
+  const bool taken = (look == Look::yes || task.trap_blocked == TrapBlocked::yes) && taken_for_hit(tid);
   if (observed) calls_.observe(task, site, regs, need_stopped);
   if (observed) note_heat(task, *image, site);
-  const auto taken = taken_for_hit(task);
-  if (task.process->attached && task.hits == 0) note_reset_at_first_hit(task);
+  if (task.process->attached && first) note_reset_at_first_hit(task);
   if (!task.process->launching)
-    restore_trap_state(tid, task.process->trap, task.trap_blocked, where_to_look(task, site), image->space(),
-                       need_stopped);
+    restore_trap_state(tid, task.process->trap, task.trap_blocked, look, image->space(), need_stopped);
   keep_bridge(task, *image, need_stopped);
-  const auto carried_out = at_signal_call(task, *image, site.signal_call, regs, need_stopped);
+  const auto carried_out = at_signal_call(task, *image, site, regs, need_stopped);
   if (site.asks) answer_recorder(task, *image, regs);
   if (site.initializer) image->on_initializer(address, need_stopped);
   if (site.resolver || site.resolved) image->on_resolver(tid, site, regs, need_stopped);
-  if (site.rendezvous) {
-    image->sync(Image::Moment::hook, task.id, need_stopped);
-    remember(image->objects());
-    if (image->settled()) tell_started(task.id);
-    if (task.process->pid == tid && !ready_ && image->is_armed()) tell_ready();
-  }
+  if (site.rendezvous) at_rendezvous(task, *image, need_stopped);
   // The object that holds the site may have been the one that went.
   arch::Regs next = regs;
   if (const mech::BreakpointSite* still = image->space().find(address)) image->space().pass(*still, next);

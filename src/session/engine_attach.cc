@@ -192,6 +192,7 @@ bool Engine::hold(pid_t tid) {
     }
     task.interrupted = false;
     task.listening = group_stop;
+    open_trap(task);
     SyscallTracer::goes_on(task);
     auto regs = tracee::registers(tid);
     if (regs && regs->never_in_program()) let_held_run(tid);
@@ -249,6 +250,12 @@ void Engine::look_at_trap_state(Process& process) {
     if (task->process == &process) task->trap_blocked = read_trap_blocked(tid);
 }
 
+// The last that is done before they do.
+void Engine::open_traps_before_sites(pid_t pid, const Image& image) {
+  if (Process* process = still_running(pid, image)) process->trap = read_trap_disposition(pid);
+  open_traps(image, Wait::yes);
+}
+
 void Engine::note_blocked_since(const Process& process) {
   for (const auto& [tid, task] : tasks_)
     if (task->process == &process && task->hits == 0 && task->trap_blocked == TrapBlocked::no)
@@ -265,6 +272,7 @@ void Engine::arm_attached(const Process& attached) {
     // Since it was read the program may have changed it. The first int3 is still to come.
     bool looked = false, learned = false;
     const auto look_first = [&]() -> std::optional<pid_t> {
+      if (!looked && image->space().size() == 0) open_traps_before_sites(pid, *image);
       const auto held = need_stopped();
       if (!runs()) return std::nullopt;
       if (held && !std::exchange(looked, true) && image->space().size() == 0)
@@ -284,6 +292,7 @@ void Engine::arm_attached(const Process& attached) {
     if (runs()) image->sync_behind_hook(who, {look_first, all, let_go});
     // Who blocked it before its calls that do so were seen, and has met nothing yet.
     if (Process* now = still_running(pid, *image)) note_blocked_since(*now);
+    if (runs()) open_traps(*image, Wait::no);
     // The first that were asked for may have come too late, and one been there for the rest.
     if (runs() && image->unfinished() && need_stopped() && runs()) image->finish_arming(need_stopped);
     learn();

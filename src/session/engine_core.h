@@ -46,6 +46,7 @@ class Engine {
   void on(Task& task, tracee::Killed stop);
   template <typename End>
   void ended(Task& task, End end);
+  void at_rendezvous(const Task& task, Image& image, const NeedStopped& need_stopped);
   void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
   void commit(Task& task, Image& image, const arch::Regs& before, const arch::Regs& regs);
   bool finish_copy(Task& task, Image& image);
@@ -86,13 +87,17 @@ class Engine {
   // --- engine_survival.cc
   void note_reset_at_first_hit(Task& task) const;
   void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
-  std::optional<CarriedOut> at_signal_call(Task& task, Image& image, SignalCall::Kind kind,
+  std::optional<CarriedOut> at_signal_call(Task& task, Image& image, const mech::BreakpointSite& site,
                                            const arch::Regs& regs, const NeedStopped& need_stopped);
   static bool is_bridged(const Task& task);
-  static void keep_trap_open(Task& task);
-  static std::optional<siginfo_t> taken_for_hit(const Task& task);
-  static void settle_signals(const Task& task, const std::optional<siginfo_t>& taken,
-                             const std::optional<CarriedOut>& done);
+  static void open_trap(Task& task);
+  enum class Wait : bool { no, yes };
+  void open_traps(const Image& image, Wait wait);
+  void open_traps_before_sites(pid_t pid, const Image& image);
+  static void at_signal_system_call(Task& task, const arch::Regs& regs);
+  static bool taken_for_hit(pid_t tid);
+  static void settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done);
+  static bool keep_pending(Task& task);
   bool step_aside(Task& task, const arch::Regs& regs);
   void let_go_of_fork(pid_t child, Image& parent_image);
   struct ForkImage {
@@ -216,6 +221,7 @@ class Engine {
   bool stop_all(Leaving& leaving, How how);
   std::vector<pid_t> to_be_stopped(const Leaving& leaving, How how, bool in_order) const;
   void stop_each(Leaving& leaving, How how, const std::vector<pid_t>& waiting);
+  bool trapped_for_detach(Task& task);
   bool stopped_for_detach(const tracee::WaitEvent& event);
   void collect_births();
   bool sleeps_outside_copies(pid_t tid) const;

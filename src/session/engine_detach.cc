@@ -78,7 +78,7 @@ void Engine::release(pid_t tid, bool called) {
   const int owed = called ? tracee::stop_in_signal_path(tid) : 0;
   leave_restart_to_kernel(tid);
   const auto found = tasks_.find(tid);
-  if (found != tasks_.end() && found->second->trap_blocked == TrapBlocked::kept_open) close_trap(tid);
+  if (found != tasks_.end() && is_with_all(found->second->trap_blocked)) close_trap(tid);
   (void)tracee::detach(tid, owed);
 }
 
@@ -299,6 +299,7 @@ void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>&
     if (!event) continue;
     const auto stop = tracee::classify(event->status);
     const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
+    if (is_with_all(task->trap_blocked)) close_trap(tid);
     (void)tracee::detach(tid, delivery != nullptr ? delivery->signal : 0);
   }
 }

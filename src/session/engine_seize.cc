@@ -144,7 +144,7 @@ void Engine::seize_borrowers(Process& process) {
       borrower.silent = true;
       borrower.image = process.image;
       borrower.trap = read_trap_disposition(child);
-      add_task(child, borrower);
+      add_task(child, borrower).trap_blocked = read_trap_blocked(child);
       RTRACE_LOG(session, 1, "child {} runs in the memory of {}", child, process.pid);
     }
   }

@@ -64,7 +64,7 @@ bool Engine::leave_copy(Task& task, Image& image, arch::Regs& regs, int signal) 
 
 void Engine::go_on(Task& task, int signal) {
   runs_on(task);
-  if (task.replays.awaiting() || shows_syscalls(task))
+  if (task.replays.awaiting() || task.awaits_signal_call != 0 || shows_syscalls(task))
     (void)tracee::resume_to_syscall(task.id.tid, signal);
   else
     (void)tracee::resume(task.id.tid, signal);
@@ -106,13 +106,16 @@ void Engine::on(Task& task, tracee::SyscallStop) {
   if (regs && task.replays.awaiting()) watch_handlers(task, *regs);
   const bool ours = regs && task.process->image != nullptr && task.process->image->in_copy(regs->pc());
   const bool shown = regs && shows_syscalls(task) && !ours;
-  if (shown) {
+  const bool awaited = regs && task.awaits_signal_call != 0 && !ours;
+  if (shown || awaited) {
     // Nothing of it must be left if we die: a signal would end a call that waits.
     (void)tracee::consume(tid, tracee::Block::no);
     queue_.forget(tid);
-    if (const auto info = tracee::syscall_info(tid)) syscalls_.observe(task, *info, *regs);
+    const auto info = tracee::syscall_info(tid);
+    if (shown && info) syscalls_.observe(task, *info, *regs);
     if (task.interrupted) let_kernel_restart(tid);
-    if (regs->raw.orig_rax == SYS_rt_sigprocmask) keep_trap_open(task);
+    task.awaits_signal_call -= awaited;
+    if (info && info->moment == tracee::SyscallInfo::Moment::entry) at_signal_system_call(task, *regs);
   }
   go_on(task, 0);
   if (shown) syscalls_.report(task);

@@ -136,6 +136,23 @@ Engine::Met Engine::back_to_site(const Task& task, arch::Regs& regs) {
   return Met::site;
 }
 
+bool Engine::trapped_for_detach(Task& task) {
+  const pid_t tid = task.id.tid;
+  arch::Regs regs;
+  const bool taken = taken_for_hit(tid);
+  const Met met = back_to_site(task, regs);
+  if (met == Met::nothing && keep_pending(task))
+    (void)tracee::resume(tid);
+  else if (met == Met::nothing)
+    deliver(task, SIGTRAP);
+  if (met != Met::site) return false;
+  restore_trap_state(tid, task.process->trap, task.trap_blocked, Look::yes, task.process->image->space(),
+                     stop_here(task, regs));
+  if (is_with_all(task.trap_blocked)) close_trap(tid);
+  settle_signals(task, taken, std::nullopt);
+  return true;
+}
+
 // What a stop means on the way out; it is consumed where the task stands. False where the task runs on or has
 // ended.
 bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
@@ -149,15 +166,7 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
     deliver(task, delivery->signal);
     return false;
   }
-  if (std::holds_alternative<tracee::Trap>(stop)) {
-    arch::Regs regs;
-    const Met met = back_to_site(task, regs);
-    if (met == Met::nothing) deliver(task, SIGTRAP);
-    if (met != Met::site) return false;
-    restore_trap_state(event.tid, task.process->trap, task.trap_blocked, Look::yes,
-                       task.process->image->space(), stop_here(task, regs));
-    return true;
-  }
+  if (std::holds_alternative<tracee::Trap>(stop)) return trapped_for_detach(task);
   if (std::holds_alternative<tracee::Interrupted>(stop) || std::holds_alternative<tracee::GroupStop>(stop)) {
     task.interrupted = true;
     task.listening = std::holds_alternative<tracee::GroupStop>(stop);

@@ -50,6 +50,12 @@ void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopp
     survival.raise(*stopped, image.space());
 }
 
+// Whether a call of pthread_sigmask() is made in a thread that blocks all signals, or is to.
+static bool blocks_all(const Task& task, const SignalArguments& call, const Memory& memory) {
+  const auto set = call.second ? memory.read_value<uint64_t>(call.second) : std::nullopt;
+  return is_with_all(task.trap_blocked) || (set && is_with_all(trap_blocked_in(*set)));
+}
+
 // Whether our handler stands in the process for the default action.
 bool Engine::is_bridged(const Task& task) {
   const Process& process = *task.process;
@@ -57,18 +63,59 @@ bool Engine::is_bridged(const Task& task) {
          process.trap.kind == TrapDisposition::Kind::standard;
 }
 
+// A stopped thread that has blocked all signals unseen.
+void Engine::open_trap(Task& task) {
+  task.opens_trap = false;
+  const auto mask = tracee::signal_mask(task.id.tid);
+  if (!mask || trap_blocked_in(*mask) != TrapBlocked::with_all ||
+      task.process->trap.kind != TrapDisposition::Kind::standard)
+    return;
+  (void)tracee::set_signal_mask(task.id.tid, *mask & ~tracee::signal_bit(SIGTRAP));
+  task.trap_blocked = TrapBlocked::kept_open;
+}
+
+// The threads that have, in this memory, which are about to meet what we place there; one that sleeps in the
+// kernel, mostly for a vfork child, stops before it runs on. `wait`: until they have come to that, as a rule.
+void Engine::open_traps(const Image& image, Wait wait) {
+  constexpr unsigned kRound = 5;  // ms
+  constexpr int kRounds = 60;
+  std::vector<pid_t> blocking;
+  for (const auto& [tid, task] : tasks_) {
+    const auto status = task->process->image.get() == &image ? tracee::read_status(tid) : std::nullopt;
+    if (!status || trap_blocked_in(status->blocked) != TrapBlocked::with_all ||
+        tracee::interrupt(tid) == tracee::Alive::gone)
+      continue;
+    task->opens_trap = task->interrupted = true;
+    blocking.push_back(tid);
+  }
+  const auto is_to_come = [&](pid_t tid) { return tasks_.contains(tid) && tasks_.at(tid)->opens_trap; };
+  for (int round = 0; round < (wait == Wait::yes ? kRounds : 0); ++round) {
+    const auto next = std::ranges::find_if(blocking, is_to_come);
+    if (next == blocking.end()) break;
+    if (const auto event = stop_of(*next, kRound)) handle(*event);
+    handle_pending();  // the child's exec
+  }
+}
+
 // A thread is about to ask for, or change, signal state: it must find its own. What we carried out in its
-// place, so that SIGTRAP stays open and the handler stands; where system calls are shown it makes its own.
-std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, SignalCall::Kind kind,
+// place, so that SIGTRAP stays open and the handler stands. Where the call is to be made all the same,
+// because it is shown or somebody else's function, that is done at the system call.
+std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const mech::BreakpointSite& site,
                                                  const arch::Regs& regs, const NeedStopped& need_stopped) {
-  if (kind == SignalCall::Kind::none) return std::nullopt;
-  const bool about_mask = kind == SignalCall::Kind::mask;
-  const bool about_trap = !about_mask && static_cast<int>(regs.integer_argument(0)) == SIGTRAP;
+  constexpr unsigned kSoon = 16;
+  const SignalCall::Kind kind = site.signal_call;
   const tracee::ProcessMemory& memory = image.space().memory();
-  if ((about_mask || about_trap) && is_bridged(task) && !shows_syscalls(task)) {
-    auto done = about_mask ? block_without_trap(task.id.tid, regs, memory, task.trap_blocked)
-                           : ask_for_default(kind, regs, memory);
-    if (done) return done;
+  const SignalArguments call = {regs.integer_argument(0), VirtAddr{regs.integer_argument(1)}, {}, true};
+  const bool about_mask = kind == SignalCall::Kind::mask;
+  const bool about_trap = !about_mask && static_cast<int>(call.first) == SIGTRAP;
+  if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
+  const bool kept = about_mask ? blocks_all(task, call, memory) : leaves_default(kind, call, memory);
+  if (kept && is_bridged(task)) {
+    std::optional<CarriedOut> done;
+    if (!shows_syscalls(task) && image.may_carry_out(site))
+      done = carry_out_function(task.id.tid, kind, regs, memory, task.trap_blocked);
+    task.awaits_signal_call = done ? 0 : kSoon;
+    return done;
   }
   Survival& survival = image.survival();
   const bool ours = about_trap && !task.process->silent;
@@ -79,42 +126,45 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, Signa
   return std::nullopt;
 }
 
-// A thread in a system-call-stop of the call that changes masks.
-void Engine::keep_trap_open(Task& task) {
-  const auto mask = is_bridged(task) ? tracee::signal_mask(task.id.tid) : std::nullopt;
-  if (!mask || trap_blocked_in(*mask) != TrapBlocked::with_all) return;
-  (void)tracee::set_signal_mask(task.id.tid, *mask & ~tracee::signal_bit(SIGTRAP));
-  task.trap_blocked = TrapBlocked::kept_open;
+// A thread at the entry of a system call that may be awaited.
+void Engine::at_signal_system_call(Task& task, const arch::Regs& regs) {
+  if (!is_bridged(task)) return;
+  const auto done =
+      carry_out_system_call(task.id.tid, regs, task.process->image->space().memory(), task.trap_blocked);
+  if (!done) return;
+  task.awaits_signal_call = 0;
+  (void)tracee::set_registers(task.id.tid, done->regs);
+  if (done->mask) (void)tracee::set_signal_mask(task.id.tid, *done->mask);
 }
 
-// For the process or the thread, as it was sent; who did is not told.
-static bool send_anew(pid_t pid, pid_t tid, const siginfo_t& info) {
-  return (info.si_code == SI_TKILL ? tgkill(pid, tid, SIGTRAP) : kill(pid, SIGTRAP)) == 0;
-}
-
-// What an int3 that meets SIGTRAP blocked finds waiting comes in its place (kernel/signal.c, legacy_queue).
-std::optional<siginfo_t> Engine::taken_for_hit(const Task& task) {
-  const bool blocked = task.trap_blocked == TrapBlocked::yes || task.trap_blocked == TrapBlocked::with_all;
-  const auto info = blocked ? tracee::signal_info(task.id.tid) : std::nullopt;
-  return info && info->si_code <= 0 ? info : std::nullopt;
+// What an int3 that meets SIGTRAP blocked finds waiting comes in its place (kernel/signal.c, legacy_queue):
+// of the thread's own signals. Where it was blocked shows by the mask alone, for threads block signals
+// unseen.
+bool Engine::taken_for_hit(pid_t tid) {
+  const auto info = tracee::signal_info(tid);
+  return info && info->si_code <= 0;
 }
 
 // Behind the hit's commit.
-void Engine::settle_signals(const Task& task, const std::optional<siginfo_t>& taken,
-                            const std::optional<CarriedOut>& done) {
-  if (taken) (void)send_anew(task.process->pid, task.id.tid, *taken);
+void Engine::settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done) {
+  if (taken) (void)tgkill(task.process->pid, task.id.tid, SIGTRAP);
   if (done && done->mask) (void)tracee::set_signal_mask(task.id.tid, *done->mask);
 }
 
-// Somebody has sent SIGTRAP to a thread that is to have it blocked, and has it open for our sake: it waits.
-static bool keep_pending(pid_t pid, pid_t tid, TrapBlocked& blocked) {
+// Somebody has sent SIGTRAP to a thread that is to have it blocked, and has it open for our sake: it waits,
+// for the process or the thread, as it was sent; by whom is not told.
+bool Engine::keep_pending(Task& task) {
+  const pid_t pid = task.process->pid, tid = task.id.tid;
   const auto mask = tracee::signal_mask(tid);
   const auto info = tracee::signal_info(tid);
-  if (!mask || trap_blocked_now(*mask, blocked) != TrapBlocked::kept_open || !info || info->si_code > 0)
+  if (!is_with_all(task.trap_blocked) || !mask || !info || info->si_code > 0 ||
+      trap_blocked_now(*mask, TrapBlocked::kept_open) != TrapBlocked::kept_open)
     return false;
   close_trap(tid);
-  blocked = TrapBlocked::with_all;
-  return send_anew(pid, tid, *info);
+  task.trap_blocked = TrapBlocked::with_all;
+  let_kernel_restart(tid);
+  const bool to_process = info->si_code == SI_USER;
+  return (to_process ? kill(pid, SIGTRAP) : tgkill(pid, tid, SIGTRAP)) == 0;
 }
 
 // A SIGTRAP that is not ours meets the program's own default action, not our handler. It comes once more,
@@ -122,7 +172,7 @@ static bool keep_pending(pid_t pid, pid_t tid, TrapBlocked& blocked) {
 bool Engine::step_aside(Task& task, const arch::Regs& regs) {
   Image* image = task.process->image.get();
   if (image == nullptr || task.process->silent) return false;
-  if (keep_pending(task.process->pid, task.id.tid, task.trap_blocked)) {
+  if (keep_pending(task)) {
     go_on(task, 0);
     return true;
   }

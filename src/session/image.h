@@ -81,6 +81,9 @@ class Image {
   pid_t pid() const { return pid_; }
   mech::AddressSpace& space() { return *space_; }
   Survival& survival() { return survival_; }
+  // Whether what a watched call of the C library does can be done in its place: nobody else's function is
+  // meant, and nothing of ours is to be met in it.
+  bool may_carry_out(const mech::BreakpointSite& site) const;
   // Whether that stopped thread's next instruction is a system call; true where it cannot be seen.
   bool stands_at_syscall(pid_t tid) const;
   bool in_copy(VirtAddr pc) const { return space_->in_copy(pc); }
@@ -285,6 +288,7 @@ class Image {
   // --- image_signals.cc
   struct SignalWatch;
   void watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped);
+  std::vector<std::pair<VirtAddr, Range>> definers(std::string_view name) const;
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
   void place(const plan::Plan& plan, const NeedStopped& need_stopped);
   void on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need_stopped);

@@ -9,6 +9,7 @@ struct Image::SignalWatch {
   VirtAddr address;
   Range object;
   SignalCall::Kind kind;
+  bool alone;  // no other function can be meant
 };
 
 void Image::watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped) {
@@ -19,7 +20,8 @@ void Image::watch(std::vector<SignalWatch> watches, const NeedStopped& need_stop
   // Some may have been unloaded while a thread was stopped for that.
   std::erase_if(watches, [&](const SignalWatch& one) { return object_at(one.address) == nullptr; });
   std::vector<mech::AddressSpace::Wanted> wanted;
-  for (const SignalWatch& one : watches) wanted.push_back({one.address, file_bytes(one.address), one.kind});
+  for (const SignalWatch& one : watches)
+    wanted.push_back({one.address, file_bytes(one.address), one.kind, one.alone});
   (void)space_->install_together(wanted);
 }
 
@@ -38,6 +40,29 @@ static const elf::ElfFile* definer_by_version(const plan::Objects& objects,
   return found;
 }
 
+// Where functions of that name begin, and the objects that they are in.
+std::vector<std::pair<VirtAddr, Range>> Image::definers(std::string_view name) const {
+  std::vector<std::pair<VirtAddr, Range>> found;
+  for (const auto& definer : objects_)
+    if (const auto defined = definer.file->find_exported(name); defined && !defined->ifunc)
+      found.emplace_back(definer.at(defined->address), definer.range());
+  return found;
+}
+
+bool Image::may_carry_out(const mech::BreakpointSite& site) const {
+  // One has to be returned through.
+  if (!site.alone || tracee::has_shadow_stack(pid_)) return false;
+  const auto is_own = [&](const std::pair<VirtAddr, Range>& function) {
+    const auto own = file_bytes(function.first).first(1);
+    std::vector<std::byte> now(own.size());
+    return function.first == site.address ||
+           (space_->memory().read(function.first, now) == now.size() && std::ranges::equal(now, own));
+  };
+  return std::ranges::all_of(signal_calls(), [&](const SignalCall& call) {
+    return call.kind != site.signal_call || std::ranges::all_of(definers(call.name), is_own);
+  });
+}
+
 // Only the C library changes signal state for others. It also blocks all signals for a moment for its own
 // ends (posix_spawn): masks are watched where others call, and at the function itself only for callers that
 // have no stub.
@@ -53,15 +78,16 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
       continue;
     }
     const auto symbol = c_library ? object.file->find_exported(call.name) : std::nullopt;
-    if (symbol && !symbol->ifunc) watches.push_back({object.at(symbol->address), object.range(), call.kind});
+    if (symbol && !symbol->ifunc)
+      watches.push_back({object.at(symbol->address), object.range(), call.kind, true});
   }
   const elf::ElfFile* by = definer_by_version(objects_, of_masks);
   for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks, by)) {
-    if (slot.stub) watches.push_back({object.at(*slot.stub), object.range(), kMask});
+    const auto functions = definers(slot.name);
+    const bool alone = functions.size() == 1;
+    if (slot.stub) watches.push_back({object.at(*slot.stub), object.range(), kMask, alone});
     if (slot.stub && !slot.called_directly) continue;
-    for (const auto& definer : objects_)
-      if (const auto defined = definer.file->find_exported(slot.name); defined && !defined->ifunc)
-        watches.push_back({definer.at(defined->address), definer.range(), kMask});
+    for (const auto& [address, range] : functions) watches.push_back({address, range, kMask, alone});
   }
   watch(std::move(watches), need_stopped);
 }

@@ -253,8 +253,9 @@ void Image::arm(const plan::Objects& added, plan::Relocated relocated, const Nee
 
 void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Relocated relocated,
                 const NeedStopped& need_stopped) {
-  place(plan, need_stopped);
+  // First, so that who blocks all signals meanwhile is seen.
   for (const auto& object : added) watch_signal_calls(object, need_stopped);
+  place(plan, need_stopped);
   wrap(need_stopped);
   bool pending = awaits_slots(added, relocated);
   for (const plan::Decline& decline : plan.declined) {

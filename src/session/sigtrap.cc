@@ -14,10 +14,10 @@ namespace rtrace::session {
 namespace {
 
 constexpr uint64_t kTrapBit = tracee::signal_bit(SIGTRAP);
-// SIGKILL and SIGSTOP can never be blocked; the C library keeps 32 and 33 for itself and leaves them out of
-// what it blocks.
+// SIGKILL and SIGSTOP can never be blocked; C libraries keep 32 and 33, musl 34 too, for themselves and leave
+// them out of what they block.
 constexpr uint64_t kUnblockable = tracee::signal_bit(SIGKILL) | tracee::signal_bit(SIGSTOP) |
-                                  tracee::signal_bit(32) | tracee::signal_bit(33);
+                                  tracee::signal_bit(32) | tracee::signal_bit(33) | tracee::signal_bit(34);
 constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
 
 TrapDisposition::Kind kind_of(uint64_t handler) {
@@ -129,47 +129,73 @@ void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Me
   disposition = {kind_of(handler), false, {}};
 }
 
-// Returns 0: success, and SIG_DFL of signal().
-static std::optional<CarriedOut> returned(arch::Regs regs, const tracee::ProcessMemory& memory,
-                                          std::optional<uint64_t> mask) {
+// Where a call of the program's would change the mask, and SIGTRAP stays open, or is open where the program
+// has it blocked: writes the mask that it finds, and answers the one that it gets.
+static std::optional<uint64_t> change_mask(pid_t tid, const SignalArguments& call,
+                                           const tracee::ProcessMemory& memory, TrapBlocked& blocked) {
+  const auto mask = tracee::signal_mask(tid);
+  const auto how = static_cast<int>(call.first);
+  const auto set = call.second ? memory.read_value<uint64_t>(call.second) : uint64_t{0};
+  if (!mask || !set || how < SIG_BLOCK || how > SIG_SETMASK) return std::nullopt;
+  const bool kept = is_with_all(blocked) && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all;
+  const uint64_t before = kept ? *mask | kTrapBit : *mask;
+  const uint64_t given = call.by_library ? agent::set_for_kernel(how, *set) : *set;
+  const uint64_t after = call.second ? agent::mask_after(how, given, before) : before;
+  const TrapBlocked next = trap_blocked_in(after);
+  if (next != TrapBlocked::with_all && before == *mask) return std::nullopt;
+  if (call.third && memory.write_value(call.third, before) != 0) return std::nullopt;
+  blocked = next == TrapBlocked::with_all ? TrapBlocked::kept_open : next;
+  return next == TrapBlocked::with_all ? after & ~kTrapBit : after;
+}
+
+bool leaves_default(SignalCall::Kind kind, const SignalArguments& call, const Memory& memory) {
+  if (kind == SignalCall::Kind::signal) return !call.second;
+  if (kind != SignalCall::Kind::sigaction) return false;
+  return !call.second || memory.read_value<uint64_t>(call.second) == reinterpret_cast<uint64_t>(SIG_DFL);
+}
+
+std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, arch::Regs regs,
+                                             const tracee::ProcessMemory& memory, TrapBlocked& blocked) {
   const auto to = memory.read_value<uint64_t>(regs.sp());
+  const SignalArguments call = {regs.integer_argument(0), VirtAddr{regs.integer_argument(1)},
+                                VirtAddr{regs.integer_argument(2)}, true};
   if (!to) return std::nullopt;
+  CarriedOut done;
+  if (kind == SignalCall::Kind::mask) {
+    done.mask = change_mask(tid, call, memory, blocked);
+    if (!done.mask) return std::nullopt;
+  } else {
+    const std::array<std::byte, agent::kActionSize> standard{};
+    if (kind != SignalCall::Kind::sigaction || !leaves_default(kind, call, memory)) return std::nullopt;
+    if (call.third && memory.write(call.third, standard) != 0) return std::nullopt;
+  }
   regs.raw.rax = 0;
   regs.raw.rip = *to;
   regs.raw.rsp += sizeof *to;
-  return CarriedOut{regs, mask};
-}
-
-std::optional<CarriedOut> block_without_trap(pid_t tid, const arch::Regs& regs,
-                                             const tracee::ProcessMemory& memory, TrapBlocked& blocked) {
-  const VirtAddr set{regs.integer_argument(1)}, old{regs.integer_argument(2)};
-  const bool keeps_open = blocked == TrapBlocked::kept_open;
-  if (blocked == TrapBlocked::yes || (!set && !keeps_open)) return std::nullopt;
-  const auto mask = tracee::signal_mask(tid);
-  const auto given = set ? memory.read_value<uint64_t>(set) : uint64_t{0};
-  if (!mask || !given) return std::nullopt;
-  const uint64_t before =
-      keeps_open && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all ? *mask | kTrapBit : *mask;
-  const auto how = set ? static_cast<int>(regs.integer_argument(0)) : SIG_BLOCK;
-  if (how != SIG_BLOCK && how != SIG_UNBLOCK && how != SIG_SETMASK) return std::nullopt;
-  const uint64_t after = agent::mask_after(how, *given, before);
-  if (trap_blocked_in(after) != TrapBlocked::with_all) return std::nullopt;
-  auto done = returned(regs, memory, after & ~kTrapBit);
-  if (!done || (old && memory.write(old, std::as_bytes(std::span(&before, 1))) != 0)) return std::nullopt;
-  blocked = TrapBlocked::kept_open;
+  done.regs = regs;
   return done;
 }
 
-std::optional<CarriedOut> ask_for_default(SignalCall::Kind kind, const arch::Regs& regs,
-                                          const tracee::ProcessMemory& memory) {
-  const VirtAddr second{regs.integer_argument(1)}, old{regs.integer_argument(2)};
-  if (kind == SignalCall::Kind::signal && !second) return returned(regs, memory, std::nullopt);
-  if (kind != SignalCall::Kind::sigaction) return std::nullopt;
-  if (second && memory.read_value<uint64_t>(second) != reinterpret_cast<uint64_t>(SIG_DFL))
-    return std::nullopt;
-  const std::array<std::byte, agent::kActionSize> standard{};
-  if (old && memory.write(old, standard) != 0) return std::nullopt;
-  return returned(regs, memory, std::nullopt);
+std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
+                                                const tracee::ProcessMemory& memory, TrapBlocked& blocked) {
+  const SignalArguments call = {regs.syscall_argument(0), VirtAddr{regs.syscall_argument(1)},
+                                VirtAddr{regs.syscall_argument(2)}, false};
+  if (regs.syscall_argument(3) != kMaskSize) return std::nullopt;
+  CarriedOut done;
+  if (regs.raw.orig_rax == SYS_rt_sigprocmask) {
+    done.mask = change_mask(tid, call, memory, blocked);
+    if (!done.mask) return std::nullopt;
+  } else {
+    if (regs.raw.orig_rax != SYS_rt_sigaction || call.first != SIGTRAP ||
+        !leaves_default(SignalCall::Kind::sigaction, call, memory))
+      return std::nullopt;
+    if (call.third && memory.write_value(call.third, KernelAction{}) != 0) return std::nullopt;
+  }
+  // The kernel makes no call then, and leaves the result as it is (arch/x86/entry/common.c, do_syscall_64).
+  regs.raw.orig_rax = static_cast<uint64_t>(-1);
+  regs.raw.rax = 0;
+  done.regs = regs;
+  return done;
 }
 
 void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look,

@@ -33,8 +33,8 @@ struct TrapDisposition {
 };
 
 // Of a thread: whether the program's mask holds SIGTRAP, and whether it holds all other signals too, as masks
-// do that last for a moment. Where an int3 has met these, and the kernel has unblocked SIGTRAP, it is kept
-// open as long as the thread is traced: one that meets it blocked kills where no tracer lives.
+// do that last for a moment. Of these SIGTRAP is kept open while the thread is traced, by us or because an
+// int3 has met it and the kernel has unblocked it: one that meets it blocked kills where no tracer lives.
 enum class TrapBlocked : uint8_t { no, yes, with_all, kept_open };
 inline bool is_with_all(TrapBlocked blocked) {
   return blocked == TrapBlocked::with_all || blocked == TrapBlocked::kept_open;
@@ -68,19 +68,30 @@ void learn_trap_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpa
 void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Memory& memory,
                          TrapDisposition& disposition, TrapBlocked& blocked);
 
-// What a call that begins comes to where it returns at once: the thread's registers then, and its mask where
-// that changes.
+// The arguments of pthread_sigmask(), sigaction() and signal(), and of the system calls behind them.
+struct SignalArguments {
+  uint64_t first = 0;
+  VirtAddr second, third;
+  bool by_library = false;  // which leaves some signals out
+};
+// Whether the call asks for an action, or sets the default.
+bool leaves_default(SignalCall::Kind kind, const SignalArguments& call, const Memory& memory);
+
+// What a call that begins comes to where it ends at once: the thread's registers then, and its mask where
+// that changes. Of a stopped thread in a process where our handler stands for the default action:
+// pthread_sigmask() that blocks all signals and keeps SIGTRAP open, or that is made in a thread which has it
+// open so; and sigaction(SIGTRAP) that asks for the action or sets the default. What the program is to find
+// is written, and noted in `blocked`; nothing where the call is to be made.
 struct CarriedOut {
   arch::Regs regs;
   std::optional<uint64_t> mask;
 };
-// Of the stopped thread at the entry of pthread_sigmask() that blocks all signals, and keeps SIGTRAP open; or
-// that asks for such a mask. Writes what the program finds of it, and notes it in `blocked`.
-std::optional<CarriedOut> block_without_trap(pid_t tid, const arch::Regs& regs,
+// At the function's entry.
+std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, arch::Regs regs,
                                              const tracee::ProcessMemory& memory, TrapBlocked& blocked);
-// Of one that asks for SIGTRAP's action, or sets the default, where that is the program's.
-std::optional<CarriedOut> ask_for_default(SignalCall::Kind kind, const arch::Regs& regs,
-                                          const tracee::ProcessMemory& memory);
+// At the stop at a system call's entry.
+std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
+                                                const tracee::ProcessMemory& memory, TrapBlocked& blocked);
 
 // After a hit: puts back what the kernel took away. `need_stopped` as for remote calls. `look`: the thread's
 // mask is read even where nothing is known of it, for one that holds all other signals held SIGTRAP too.

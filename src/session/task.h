@@ -109,8 +109,10 @@ struct Task : LiveCalls {
   bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask
-  bool interrupted = false;                    // PTRACE_INTERRUPT is on its way; its stop is ours
-  bool listening = false;                      // in a group-stop
+  unsigned awaits_signal_call = 0;  // stops of system calls within which a watched call makes its own
+  bool opens_trap = false;          // SIGTRAP, at its next stop, if it blocks all signals
+  bool interrupted = false;         // PTRACE_INTERRUPT is on its way; its stop is ours
+  bool listening = false;           // in a group-stop
   std::optional<tracee::InterruptedSyscall> rewound;
   Replays replays;
   // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at the entry of what that

@@ -150,6 +150,13 @@ std::optional<StatusFields> read_status(pid_t tid) {
   return parse_status(read_file(fmt::format("/proc/{}/status", tid)));
 }
 
+bool has_shadow_stack(pid_t pid) {
+  const std::string status = read_file(fmt::format("/proc/{}/status", pid));
+  const size_t line = status.find("x86_Thread_features:");
+  return line != std::string::npos &&
+         status.substr(line, status.find('\n', line) - line).find("shstk") != std::string::npos;
+}
+
 std::optional<int> parse_last_processor(std::string_view stat) {
   constexpr int kField = 39;
   // The name may hold blanks and parentheses; the fields behind it count from the third.

@@ -214,6 +214,7 @@ bool RemoteCall::run_to_syscall_stop() {
   // Stops for our own pending PTRACE_INTERRUPT, or for a SIGSTOP that cannot be blocked, may come first.
   for (int attempt = 0; attempt < 16; ++attempt) {
     if (resume_to_syscall(tid_) == Alive::gone) return false;
+    const moment::Scope under_way(Moment::call_under_way);
     const auto event = next_stop();
     if (!event || event->status.is_end()) return false;
     const Stop stop = classify(event->status);

@@ -30,8 +30,8 @@ ROUNDS = 1 if harness.MECHANISM else 7  # what stays of trampolines is waited fo
 FORCED = 1
 PARTS = 11
 HEALED = 1.0  # seconds in which a survivor has put the code right
-MOMENTS = ("waiting", "stop-peeked", "registers-written", "stepping", "remote-call", "call-begun", "mapped", "byte-write", "stop-all",
-           "detach")
+MOMENTS = ("waiting", "stop-peeked", "registers-written", "stepping", "remote-call", "call-begun", "call-under-way", "mapped",
+           "byte-write", "stop-all", "detach")
 # Why pages may stay: a trampoline's call that has not returned, or what reads like one on a stack.
 TOLD = re.compile(r"pages of rtrace stay mapped in it(, unused| for good): "
                   r"a (child of it runs in its memory|thread is still inside a wrapped call|wrapped call has not returned)")
@@ -336,14 +336,14 @@ class Survival(unittest.TestCase):
 
     def test_the_engine_dies_at_each_of_its_moments(self):
         for moment in MOMENTS:
-            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "call-begun": 3, "mapped": 1, "byte-write": 12, "stepping": 20}.get(moment, 2000)
+            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "call-begun": 3, "call-under-way": 6, "mapped": 1, "byte-write": 12, "stepping": 20}.get(moment, 2000)
             for number in range(FORCED):
                 for both in (False, True) if not harness.MECHANISM else (random.random() < 0.5,):
                     self.force(moment, random.randint(1, most), both)
         self.ends_well()
 
     def test_what_has_been_mapped_in_that_moment_is_found(self):
-        for moment, both in itertools.product(("call-begun", "mapped"), ("", ":both")):
+        for moment, both in itertools.product(("call-begun", "call-under-way", "mapped"), ("", ":both")):
             for number in range(1, 40):
                 what = "%s:%d%s" % (moment, number, both)
                 died = self.dies_before_it_is_ready(what)
@@ -363,7 +363,8 @@ class Survival(unittest.TestCase):
         except harness.Failure as failure:
             self.assertIn("was never ready", str(failure))
             return True
-        rtrace.stop()
+        rtrace.stop()  # of its last such moments it may die in that
+        harness.run(["--repair", "-p", str(self.target.pid)])
         return False
 
     @classmethod
@@ -422,6 +423,23 @@ class AProgramThatBlocksAllSignals(unittest.TestCase):
             with self.subTest(words, both=both, first=first), harness.Target(words) as process:
                 for _ in range(ROUNDS):
                     self.orphan(process, both, first)
+                self.assertIsNone(process.process.poll())
+
+    def test_goes_on_when_the_engine_dies_as_it_attaches(self):
+        """It may block them all right then, and meet what is placed meanwhile."""
+        script = "$stdout.sync = true\nloop do\n  system('true')\n  puts 'ran'\nend"
+        with harness.Target(["/usr/bin/ruby", "-e", script]) as process:
+            process.expect("ran")
+            for _ in range(3 * ROUNDS):
+                rtrace = subprocess.Popen([harness.RTRACE, "-c", "--mechanism=trampoline", "-x", "rb_*@libruby-*", "-p",
+                                           str(process.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                          env=harness.environment())
+                engine = harness.wait_until(lambda: harness.tracer(process.pid), "it is attached to")
+                time.sleep(0.15 * random.random())
+                os.kill(engine, signal.SIGKILL)
+                rtrace.wait(harness.PATIENCE)
+                for _ in range(3):
+                    process.expect("ran")
                 self.assertIsNone(process.process.poll())
 
     def orphan(self, process, both, first):

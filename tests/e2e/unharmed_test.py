@@ -21,10 +21,13 @@ class Waits(unittest.TestCase):
 
 class Sigtrap(unittest.TestCase):
     def traced(self, way):
-        result = harness.run(["-F", harness.CONF, "-x", "add", "--", harness.target("sigtrap"), way, "50"])
+        return self.run_so([], way).trace.count("--- SIGTRAP")
+
+    def run_so(self, options, way):
+        result = harness.run(["-F", harness.CONF] + options + ["-x", "add", "--", harness.target("sigtrap"), way, "50"])
         self.assertEqual(result.status, 0, result)
         self.assertEqual(result.trace.count("add@libfixture.so("), 50)
-        return result.trace.count("--- SIGTRAP")
+        return result
 
     def test_a_handler_of_the_program_s_own_runs_for_its_traps_and_no_others(self):
         self.assertEqual(self.traced("handler"), 100)
@@ -37,6 +40,16 @@ class Sigtrap(unittest.TestCase):
 
     def test_a_program_that_blocks_all_signals_finds_them_blocked(self):
         self.assertEqual(self.traced("all"), 0)
+
+    def test_what_it_calls_for_that_is_shown(self):
+        for options, shown in ((["-x", "sigprocmask"], " sigprocmask@libc.so.6("), (["-e", "sigprocmask"], "sigtrap->sigprocmask("),
+                               (["-S"], " rt_sigprocmask@SYS(")):
+            with self.subTest(options):
+                result = self.run_so(options, "all")
+                made = int(result.stdout.split()[0])
+                self.assertGreater(made, 50)
+                count = (" " + result.trace.replace("\n", "\n ")).count(shown)
+                self.assertGreaterEqual(count, made) if options == ["-S"] else self.assertEqual(count, made)
 
     def test_a_program_that_does_nothing_about_it_never_gets_one(self):
         self.assertEqual(self.traced("default"), 0)

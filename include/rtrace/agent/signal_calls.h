@@ -22,15 +22,19 @@ constexpr uint64_t bit_of_signal(unsigned signal) {
   return uint64_t{1} << (signal - 1);
 }
 inline constexpr uint64_t kTrapBit = bit_of_signal(5);
-// The C library keeps these for itself, and leaves them out of what it is asked to block.
+// glibc keeps these for itself, and leaves them out of what pthread_sigmask() is asked to block.
 inline constexpr uint64_t kReservedSignals = bit_of_signal(32) | bit_of_signal(33);
 
-// The mask after pthread_sigmask(how, &set, ...) in a thread whose mask is `mask`.
+// The mask after the system call rt_sigprocmask(how, &set, ...) in a thread whose mask is `mask`.
 constexpr uint64_t mask_after(int how, uint64_t set, uint64_t mask) {
   constexpr int kBlock = 0, kUnblock = 1, kSet = 2;  // SIG_BLOCK...
-  if (how == kBlock) return mask | (set & ~kReservedSignals);
+  if (how == kBlock) return mask | set;
   if (how == kUnblock) return mask & ~set;
-  return how == kSet ? set & ~kReservedSignals : mask;
+  return how == kSet ? set : mask;
+}
+// What pthread_sigmask() makes of the set.
+constexpr uint64_t set_for_kernel(int how, uint64_t set) {
+  return how == 1 ? set : set & ~kReservedSignals;
 }
 
 }  // namespace rtrace::agent

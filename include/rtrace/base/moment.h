@@ -16,12 +16,13 @@ enum class Moment : uint32_t {
   stepping,           // a thread with its signals held back runs one instruction
   remote_call,        // a thread makes a system call for us
   call_begun,         // it is about to, by itself
+  call_under_way,     // it has been resumed for that, and its next stop is nobody's yet
   mapped,             // by such a call, and its header does not stand yet
   byte_write,         // a patch has been published and is being written
   stop_all,
   detach,  // all stand; code, handler and mappings are put back
 };
-inline constexpr unsigned kMoments = 11;
+inline constexpr unsigned kMoments = 12;
 std::string_view name_of(Moment moment);
 
 namespace moment {

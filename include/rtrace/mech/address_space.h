@@ -58,6 +58,7 @@ class AddressSpace {
     VirtAddr address;
     std::span<const std::byte> expected;
     agent::SignalCall signal_call{};  // that it watches
+    bool alone = false;               // of BreakpointSite
   };
   std::vector<InstallAnswer> install_together(std::span<const Wanted> wanted);
 
@@ -150,7 +151,7 @@ class AddressSpace {
     std::vector<std::byte> copy{};  // its code
     uint64_t reserved = 0;          // bytes, for that
   };
-  void serve(BreakpointSite& site, agent::SignalCall call);
+  void serve(BreakpointSite& site, const Wanted& wanted);
   std::vector<std::vector<std::byte>> own_codes(std::span<const Wanted> wanted) const;
   std::optional<InstallAnswer> prepare(Prepared& prepared, const Wanted& wanted,
                                        std::span<const std::byte> code);

@@ -87,13 +87,13 @@ class Foothold {
   // The recorder's mappings, which leave() unmaps too; `control` is where wrappers will look for it.
   bool adopt_recorder(const tracee::ProcessMemory& memory, Range control_mapping, Range shared_mapping);
 
-  // Tells the handler of a site, before its int3 is written. False where the table is full or gone.
-  // Of a site, for add_sites().
+  // Of a site, for add_sites(); `call`: what the handler may carry out in its place.
   static agent::SiteEntry entry_of(VirtAddr site, VirtAddr copy, std::byte displaced,
                                    agent::SignalCall call = agent::SignalCall::none) {
     return {site.value, copy.value | static_cast<uint64_t>(call) << agent::SiteEntry::kCallShift |
                             static_cast<uint64_t>(displaced) << 56};
   }
+  // Tells the handler of sites, before their int3s are written. False where the table is full or gone.
   bool add_sites(const tracee::ProcessMemory& memory, std::span<const agent::SiteEntry> entries);
   bool add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy, std::byte displaced,
                 agent::SignalCall call = agent::SignalCall::none);

@@ -52,6 +52,8 @@ struct StatusFields {
 };
 std::optional<StatusFields> parse_status(std::string_view text);
 std::optional<StatusFields> read_status(pid_t tid);
+// Whether its calls are on a shadow stack too (x86_Thread_features, Linux 6.6).
+bool has_shadow_stack(pid_t pid);
 
 // The processor that a task last ran on (proc(5), /proc/pid/task/tid/stat, field 39).
 std::optional<int> parse_last_processor(std::string_view stat);

@@ -91,7 +91,8 @@ TEST(MaskAfter, IsWhatTheCLibraryWouldMakeOfIt) {
       pthread_sigmask(how, &given, nullptr);
       pthread_sigmask(SIG_SETMASK, &own, &after);
       constexpr uint64_t kNever = bit_of_signal(9) | bit_of_signal(19);  // the kernel's SIGKILL and SIGSTOP
-      EXPECT_EQ(word(after) | kNever, mask_after(how, set, before) | kNever) << how << " " << set;
+      EXPECT_EQ(word(after) | kNever, mask_after(how, set_for_kernel(how, set), before) | kNever)
+          << how << " " << set;
     }
   }
   EXPECT_EQ(mask_after(7, ~uint64_t{0}, 5), 5u);

@@ -77,8 +77,8 @@ void Engine::open_trap(Task& task) {
 // The threads that have, in this memory, which are about to meet what we place there; one that sleeps in the
 // kernel, mostly for a vfork child, stops before it runs on. `wait`: until they have come to that, as a rule.
 void Engine::open_traps(const Image& image, Wait wait) {
-  constexpr unsigned kRound = 5;  // ms
-  constexpr int kRounds = 60;
+  constexpr unsigned kVforkRound = 5;  // ms
+  constexpr int kVforkRounds = 60;
   std::vector<pid_t> blocking;
   for (const auto& [tid, task] : tasks_) {
     const auto status = task->process->image.get() == &image ? tracee::read_status(tid) : std::nullopt;
@@ -89,10 +89,10 @@ void Engine::open_traps(const Image& image, Wait wait) {
     blocking.push_back(tid);
   }
   const auto is_to_come = [&](pid_t tid) { return tasks_.contains(tid) && tasks_.at(tid)->opens_trap; };
-  for (int round = 0; round < (wait == Wait::yes ? kRounds : 0); ++round) {
+  for (int round = 0; round < (wait == Wait::yes ? kVforkRounds : 0); ++round) {
     const auto next = std::ranges::find_if(blocking, is_to_come);
     if (next == blocking.end()) break;
-    if (const auto event = stop_of(*next, kRound)) handle(*event);
+    if (const auto event = stop_of(*next, kVforkRound)) handle(*event);
     handle_pending();  // the child's exec
   }
 }

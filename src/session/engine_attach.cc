@@ -213,7 +213,8 @@ void Engine::let_run(Task& task) {
     syscalls_.settle(task);
   task.listening = false;
   Image* image = task.process->image.get();
-  if (was_ours && image != nullptr && image->unfinished() && !tracee::forbids_calls(tid)) {
+  if (was_ours && image != nullptr && image->unfinished() && !image->is_arming() &&
+      !tracee::forbids_calls(tid)) {
     rewind(task);
     (void)tracee::consume(tid, tracee::Block::no);
     queue_.forget(tid);
@@ -247,7 +248,8 @@ bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need
 void Engine::look_at_trap_state(Process& process) {
   process.trap = read_trap_disposition(process.pid);
   for (const auto& [tid, task] : tasks_)
-    if (task->process == &process) task->trap_blocked = read_trap_blocked(tid);
+    if (const auto status = task->process == &process ? tracee::read_status(tid) : std::nullopt)
+      task->trap_blocked = trap_blocked_now(status->blocked, task->trap_blocked);
 }
 
 // The last that is done before they do.
@@ -270,9 +272,9 @@ void Engine::arm_attached(const Process& attached) {
   with_stopped(pid, [&](const NeedStopped& need_stopped) {
     const event::TraceeId who = tasks_.contains(pid) ? tasks_.at(pid)->id : event::TraceeId{pid, pid, 0};
     // Since it was read the program may have changed it. The first int3 is still to come.
-    bool looked = false, learned = false;
+    bool opened = false, looked = false, learned = false;
     const auto look_first = [&]() -> std::optional<pid_t> {
-      if (!looked && image->space().size() == 0) open_traps_before_sites(pid, *image);
+      if (!std::exchange(opened, true) && image->space().size() == 0) open_traps_before_sites(pid, *image);
       const auto held = need_stopped();
       if (!runs()) return std::nullopt;
       if (held && !std::exchange(looked, true) && image->space().size() == 0)

@@ -94,6 +94,7 @@ class Engine {
   enum class Wait : bool { no, yes };
   void open_traps(const Image& image, Wait wait);
   void open_traps_before_sites(pid_t pid, const Image& image);
+  static void answer_awaited(Task& task);
   static void at_signal_system_call(Task& task, const arch::Regs& regs);
   static bool taken_for_hit(pid_t tid);
   static void settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done);

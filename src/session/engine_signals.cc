@@ -100,6 +100,13 @@ bool Engine::undo_interruption(pid_t tid, int signal, arch::Regs& regs) {
   return true;
 }
 
+// At a stop on the way out, which may be the entry of such a call.
+void Engine::answer_awaited(Task& task) {
+  const auto info = task.awaits_signal_call != 0 ? tracee::syscall_info(task.id.tid) : std::nullopt;
+  const auto regs = info ? tracee::registers(task.id.tid) : std::nullopt;
+  if (regs && info->moment == tracee::SyscallInfo::Moment::entry) at_signal_system_call(task, *regs);
+}
+
 void Engine::on(Task& task, tracee::SyscallStop) {
   const pid_t tid = task.id.tid;
   const auto regs = tracee::registers(tid);

@@ -179,7 +179,10 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
     std::visit([&](auto what) { on(task, what); }, stop);
     return false;
   }
-  if (std::holds_alternative<tracee::SyscallStop>(stop)) let_kernel_restart(event.tid);
+  if (std::holds_alternative<tracee::SyscallStop>(stop)) {
+    answer_awaited(task);
+    let_kernel_restart(event.tid);
+  }
   (void)tracee::resume(event.tid);
   return false;
 }

@@ -52,7 +52,8 @@ void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopp
 
 // Whether a call of pthread_sigmask() is made in a thread that blocks all signals, or is to.
 static bool blocks_all(const Task& task, const SignalArguments& call, const Memory& memory) {
-  const auto set = call.second ? memory.read_value<uint64_t>(call.second) : std::nullopt;
+  const bool blocks = call.second && static_cast<int>(call.first) != SIG_UNBLOCK;
+  const auto set = blocks ? memory.read_value<uint64_t>(call.second) : std::nullopt;
   return is_with_all(task.trap_blocked) || (set && is_with_all(trap_blocked_in(*set)));
 }
 
@@ -83,6 +84,7 @@ void Engine::open_traps(const Image& image, Wait wait) {
   for (const auto& [tid, task] : tasks_) {
     const auto status = task->process->image.get() == &image ? tracee::read_status(tid) : std::nullopt;
     if (!status || trap_blocked_in(status->blocked) != TrapBlocked::with_all ||
+        task->process->trap.kind != TrapDisposition::Kind::standard || tracee::forbids_calls(tid) ||
         tracee::interrupt(tid) == tracee::Alive::gone)
       continue;
     task->opens_trap = task->interrupted = true;
@@ -92,8 +94,11 @@ void Engine::open_traps(const Image& image, Wait wait) {
   for (int round = 0; round < (wait == Wait::yes ? kVforkRounds : 0); ++round) {
     const auto next = std::ranges::find_if(blocking, is_to_come);
     if (next == blocking.end()) break;
-    if (const auto event = stop_of(*next, kVforkRound)) handle(*event);
-    handle_pending();  // the child's exec
+    auto event = stop_of(*next, kVforkRound);
+    // Else what it waits for: its child's exec. Others may never cease to stop.
+    for (size_t most = tasks_.size(); !event && most > 0; --most)
+      if (const auto other = queue_.next(tasks_, tracee::Block::no).event) handle(*other);
+    if (event) handle(*event);
   }
 }
 

@@ -50,8 +50,9 @@ std::vector<std::pair<VirtAddr, Range>> Image::definers(std::string_view name) c
 }
 
 bool Image::may_carry_out(const mech::BreakpointSite& site) const {
-  // One has to be returned through.
+  // One has to be returned through; a wrapper behind the slot is to see the call.
   if (!site.alone || tracee::has_shadow_stack(pid_)) return false;
+  if (wrapping_.trampolines != nullptr && wrapping_.trampolines->wraps_slots()) return false;
   const auto is_own = [&](const std::pair<VirtAddr, Range>& function) {
     const auto own = file_bytes(function.first).first(1);
     std::vector<std::byte> now(own.size());

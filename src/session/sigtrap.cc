@@ -206,7 +206,7 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
   // mask at the hit tells.
   if (is_with_all(blocked) && mask && trap_blocked_in(*mask | kTrapBit) != TrapBlocked::with_all)
     blocked = TrapBlocked::no;
-  if (blocked == TrapBlocked::no && mask && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all)
+  if (!is_with_all(blocked) && mask && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all)
     blocked = TrapBlocked::with_all;
   const bool ignored = disposition.kind == TrapDisposition::Kind::ignored;
   const bool caught = disposition.kind == TrapDisposition::Kind::caught;

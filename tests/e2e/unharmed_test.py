@@ -1,5 +1,8 @@
 #!/usr/bin/python3
 """What a program must not notice: waits that go on, and its own SIGTRAP."""
+import os
+import re
+import signal
 import unittest
 
 import harness
@@ -40,6 +43,28 @@ class Sigtrap(unittest.TestCase):
 
     def test_a_program_that_blocks_all_signals_finds_them_blocked(self):
         self.assertEqual(self.traced("all"), 0)
+
+    def test_a_thread_that_blocked_them_before_the_attach_has_them_blocked_behind_it(self):
+        script = ("import signal, sys\nsignal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())\n"
+                  "print('blocks', flush=True)\nsys.stdin.readline()")
+        with harness.Target(["/usr/bin/python3", "-c", script]) as process:
+            process.expect("blocks")
+
+            def signals(key):
+                return re.search(r"^%s:\s+(\S+)" % key, harness.read_text("/proc/%d/status" % process.pid), re.M).group(1)
+            before = signals("SigBlk")
+            for sent in (False, True):
+                attached = harness.Attached(["-x", "qsort"], [process.pid])
+                self.assertNotEqual(signals("SigBlk"), before, "it is open, for rtrace's death")
+                if sent:
+                    os.kill(process.pid, signal.SIGTRAP)
+                    harness.wait_until(lambda: signals("ShdPnd") == "0000000000000010", "it waits")
+                self.assertEqual(attached.stop().status, 0)
+                self.assertEqual(signals("SigBlk"), before)
+            self.assertEqual(signals("ShdPnd"), "0000000000000010")
+
+    def test_unblocking_them_is_no_blocking(self):
+        self.run_so([], "unblocks")
 
     def test_what_it_calls_for_that_is_shown(self):
         for options, shown in ((["-x", "sigprocmask"], " sigprocmask@libc.so.6("), (["-e", "sigprocmask"], "sigtrap->sigprocmask("),

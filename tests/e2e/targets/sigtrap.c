@@ -1,6 +1,7 @@
 /* sigtrap WAY COUNT [later]: what the program itself does with SIGTRAP stays as it is while add is called
    COUNT times. WAY: handler (it must run for the program's own traps and no others), ignored, blocked,
-   all (signals are blocked), default. "later": prints "pid N", and waits for a line on standard input
+   all (signals are blocked), unblocks
+   (all, and had that one blocked), default. "later": prints "pid N", and waits for a line on standard input
    first. */
 #include <signal.h>
 #include <stdio.h>
@@ -73,6 +74,18 @@ int main(int argc, char** argv) {
   if (strcmp(way, "handler") == 0) action.sa_handler = handler;
   if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;
   sigaction(SIGTRAP, &action, NULL);
+  if (strcmp(way, "unblocks") == 0) {
+    sigset_t all, one;
+    sigfillset(&all);
+    sigemptyset(&one);
+    sigaddset(&one, SIGTRAP);
+    change_mask(SIG_BLOCK, &one, NULL);
+    add(1, 1);
+    change_mask(SIG_UNBLOCK, &all, NULL);
+    add(1, 1);
+    if (is_blocked()) return 11;
+    count -= 2;
+  }
   int blocked = strcmp(way, "blocked") == 0;
   sigset_t trap;
   sigemptyset(&trap);

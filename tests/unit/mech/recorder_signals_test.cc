@@ -350,7 +350,7 @@ TEST_F(Signals, CountsAreExactWhereverAHandlerCountsToo) {
 
 // What runs in the tracee has no sanitizer in it, and forks of a process that has take some ten times as
 // long.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef RTRACE_SANITIZED
 constexpr size_t kForkStride = 4;
 #else
 constexpr size_t kForkStride = 1;

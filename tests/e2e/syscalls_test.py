@@ -276,6 +276,7 @@ class AsStraceSays(unittest.TestCase):
 
 class Attached(unittest.TestCase):
     words = []
+    ended = False
 
     def setUp(self):
         self.target = harness.Target([harness.target("kernel"), "busy"] + self.words)
@@ -286,6 +287,9 @@ class Attached(unittest.TestCase):
         if self.target.process.poll() is None:
             self.target.process.kill()
             self.target.process.communicate()
+        elif not self.ended:  # of what, it says
+            rest, status = self.target.finish()
+            print("the target had ended, status %s: %s" % (status, rest[-500:]), file=sys.stderr)
 
     def rounds(self):
         self.target.go()
@@ -298,6 +302,7 @@ class Attached(unittest.TestCase):
     def ends_well(self):
         self.target.process.stdin.write("quit\n")
         rest, status = self.target.finish()
+        self.ended = True
         self.assertEqual((status, re.findall("wrong.*", rest)), (0, []))
 
     def test_all_threads_are_shown_and_none_is_harmed(self):

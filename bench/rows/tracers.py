@@ -56,5 +56,5 @@ def shows_free(context, calls):
 def total_calls(context):
     """Of the table that -c has printed."""
     with open(context.output(), errors="replace") as file:
-        match = re.search(r"^100\.00 .*?(\d+)(?: +\d+)?(?: +\S+)? total$", file.read(), re.M)
+        match = re.search(r"^100\.00 .*?(\d+)(?: +\d+)?(?: +\S+)? +total$", file.read(), re.M)
     return int(match.group(1)) if match else 0

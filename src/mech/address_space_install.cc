@@ -25,7 +25,7 @@ std::vector<InstallAnswer> AddressSpace::install_together(std::span<const Wanted
     const VirtAddr address = wanted[i].address;
     if (BreakpointSite* there = find(address)) serve(*there, wanted[i]);
     if (find(address) != nullptr || !places.insert(address).second) continue;
-    Prepared site{.index = i};
+    Prepared site{.index = i, .before = prepared.size()};
     if (auto refusal = prepare(site, wanted[i], codes[i])) answers[i] = *std::move(refusal);
     if (site.site == nullptr) continue;
     site.site->signal_call = wanted[i].signal_call;
@@ -99,9 +99,10 @@ std::optional<InstallAnswer> AddressSpace::prepare(Prepared& prepared, const Wan
   return std::nullopt;
 }
 
-// An empty reason: no room.
+// An empty reason: no room for it, or none for what the handler is told of it.
 std::optional<Declined> AddressSpace::prepare_copy(Prepared& prepared, BreakpointSite& site,
                                                    std::span<const std::byte> code) {
+  if (!foothold_.table_has_room(prepared.before + 1)) return Declined{};
   prepared.reserved = arch::out_of_line_bound(code);
   auto copy = foothold_.allocate(site.address, prepared.reserved);
   if (!copy) return Declined{};
@@ -123,7 +124,7 @@ void AddressSpace::write_copies(std::span<Prepared> prepared) const {
     const VirtAddr begin = prepared[first].site->copy;
     uint64_t offset = 0;
     for (next = first; next < prepared.size(); ++next) {
-      const auto& [index, site, copy, reserved] = prepared[next];
+      const auto& [index, before, site, copy, reserved] = prepared[next];
       if (next != first && (!begin || site->copy != begin + offset)) break;
       bytes.resize(offset, kInt3);
       bytes.insert(bytes.end(), copy.begin(), copy.end());

@@ -192,7 +192,6 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
 
 // A new child with memory of its own, at its first stop: clean code, no handler and no page of ours.
 void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
-  close_trap(child);
   try {
     const tracee::ProcessMemory memory(child);
     mech::AddressSpace& space = parent_image.space();
@@ -200,6 +199,7 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
     space.lower_semaphores_of(memory);
     parent_image.unwrap_copy(child, memory);
     space.foothold().give_slack_back(memory);
+    close_trap(child);  // not before: were we to die, it would meet an int3 with SIGTRAP blocked
     const auto regs = tracee::registers(child);
     if (!regs || tracee::forbids_calls(child) || !space.foothold().existed()) return;
     if (!Survival::lower_in(memory, child, space)) return;

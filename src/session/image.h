@@ -314,7 +314,7 @@ class Image {
   };
   std::optional<Code> code_of(const plan::ProbePoint& point) const;
   std::string prepare_recorder(const NeedStopped& need_stopped);
-  std::string hear_recorder();
+  std::string hear_recorder(const NeedStopped& need_stopped);
   void unwrap_child(const mech::Trampolines& parent, const std::string& why, const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
   // image_slots.cc

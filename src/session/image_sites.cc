@@ -274,14 +274,14 @@ void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Reloca
 void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
   std::map<elf::ObjectId, std::vector<const plan::ProbePoint*>> by_object;
   for (const auto& point : plan.points) by_object[point.object].push_back(&point);
-  std::map<elf::ObjectId, std::string> no_room;
-  for (const auto& [id, points] : by_object)
-    if (const elf::LoadedObject* target = object(id); target != nullptr)
-      no_room[id] = provide_room(target->range(), points.size(), need_stopped);
-  need_stopped.let_go();
+  // Room for one when the other has taken its own: they may share it.
   for (const auto& [id, points] : by_object) {
+    const elf::LoadedObject* target = object(id);
+    if (target == nullptr) continue;
+    const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
+    need_stopped.let_go();
     if (object(id) == nullptr) continue;
-    for (const plan::ProbePoint* point : points) arm_point(*point, no_room[id]);
+    for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
   }
 }
 

@@ -147,14 +147,17 @@ std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
     wrapping_.trampolines = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
   std::string failure =
       wrapping_.trampolines->begin(means, recorder_setting(wrapping_.waiting.size(), services_));
-  if (failure.empty()) failure = hear_recorder();
+  if (failure.empty()) failure = hear_recorder(need_stopped);
   if (failure.empty() && services_.recording == agent::Mode::record && !wrapping_.recordings)
     wrapping_.recordings.emplace(wrapping_.trampolines->records());
   return failure;
 }
 
-std::string Image::hear_recorder() {
-  auto answer = space_->install(space_->foothold().ask(), mech::Foothold::ask_code());
+std::string Image::hear_recorder(const NeedStopped& need_stopped) {
+  const VirtAddr ask = space_->foothold().ask();
+  if (space_->find(ask) != nullptr) return {};
+  if (std::string no_room = provide_room({ask, ask + 1}, 1, need_stopped); !no_room.empty()) return no_room;
+  auto answer = space_->install(ask, mech::Foothold::ask_code());
   if (const auto* declined = std::get_if<mech::Declined>(&answer)) return declined->reason;
   if (const auto* busy = std::get_if<mech::Busy>(&answer)) return busy->reason;
   std::get<mech::Installed>(answer).site->asks = true;

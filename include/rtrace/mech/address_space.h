@@ -146,7 +146,8 @@ class AddressSpace {
   void forget_site(const BreakpointSite& site);
   // --- address_space_install.cc
   struct Prepared {
-    size_t index = 0;  // of what is wanted
+    size_t index = 0;   // of what is wanted
+    size_t before = 0;  // so many with it come first
     std::unique_ptr<BreakpointSite> site{};
     std::vector<std::byte> copy{};  // its code
     uint64_t reserved = 0;          // bytes, for that

@@ -48,6 +48,8 @@ class Foothold {
   VirtAddr quick_leave() const { return blob_ + offsets().quick_leave; }
 
   bool has_room(VirtAddr near, size_t sites) const;
+  // Of these, in the table alone. False where there is none.
+  bool table_has_room(size_t sites) const;
   // What mapping needs. `stopped` is a task in a consumed ptrace-stop, about to run user code at the
   // registers it shows; `slack` is executable, private, file-backed memory that nothing runs, borrowed for
   // the first remote call.
@@ -141,7 +143,6 @@ class Foothold {
   bool write_table(const tracee::ProcessMemory& memory, Range where, uint64_t slots);
   std::string make_chunk(const Means& means, Range near, uint64_t bytes, size_t sites,
                          const std::vector<tracee::MapsEntry>& maps);
-  bool table_has_room(size_t sites) const;
   bool put(agent::SiteEntry entry);
   uint64_t slot_of(uint64_t site) const;
   std::string part_from(const Means& means, const agent::Control& as, const Pieces& kept) const;

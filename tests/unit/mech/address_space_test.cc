@@ -166,6 +166,18 @@ TEST_F(AddressSpaceTest, WithoutRoomOnlyWhatCanBeEmulatedGetsASite) {
   EXPECT_EQ(hits.size(), 3u);
 }
 
+TEST_F(AddressSpaceTest, WithoutRoomForWhatTheHandlerIsToldOnlyWhatCanBeEmulatedGetsASite) {
+  start(tests::wrong_answers);
+  ASSERT_EQ(make_room(), "");
+  for (VirtAddr other{16}; space->foothold().table_has_room(1); other = other + 16)
+    ASSERT_TRUE(space->foothold().add_site(space->memory(), other, other, std::byte{}, {}));
+  for (const Target& target : kTargets)
+    EXPECT_EQ(reason_of(space->install(target.address(), {})),
+              target.emulated ? "installed" : "busy: no room for an out-of-line copy near it yet")
+        << target.name;
+  EXPECT_EQ(run_child(), 0);
+}
+
 TEST_F(AddressSpaceTest, ASecondInstallationFindsTheSiteOfTheFirst) {
   start(tests::wrong_answers);
   install_all();

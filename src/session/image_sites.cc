@@ -280,7 +280,8 @@ void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
     if (target == nullptr) continue;
     const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
     need_stopped.let_go();
-    if (object(id) == nullptr) continue;
+    // One that is placed without room is unknown to the handler: its turn comes.
+    if (object(id) == nullptr || (!no_room.empty() && unfinished_)) continue;
     for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
   }
 }

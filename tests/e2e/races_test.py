@@ -11,6 +11,7 @@ import time
 import unittest
 
 import harness
+from leaving_test import kill_both
 
 ROUNDS = int(os.environ.get("RTRACE_ROUNDS", "15"))
 ADD = "add@libfixture.so("
@@ -143,6 +144,18 @@ class Vfork(unittest.TestCase):
                 self.assertEqual(result.status, 0, result)
                 self.assertLess(time.monotonic() - begin, 10)
                 self.assertEqual(harness.altered_code(process.pid), [])
+            process.go()
+            process.expect("collected")
+            process.go()
+            process.expect("done")
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+
+    def test_both_processes_of_rtrace_killed_while_it_sleeps(self):
+        with harness.Target([harness.target("vforks")]) as process:
+            process.expect("child")
+            harness.wait_until(lambda: harness.state(process.pid) == "D", "the parent sleeps")
+            kill_both(attach(process, "-e", "add"))  # whose first instruction could be emulated
             process.go()
             process.expect("collected")
             process.go()

@@ -20,7 +20,8 @@ def comparable(lines):
         shown = threads.setdefault(thread, [])
         end = re.fullmatch(r"<\.\.\. \S+ resumed> (.*)", rest)
         if end and shown and shown[-1].endswith(" <unfinished ...>"):
-            shown[-1] = shown[-1].removesuffix("<unfinished ...>") + end.group(1)
+            whole = shown[-1].removesuffix("<unfinished ...>") + end.group(1)
+            shown[-1] = re.sub(r" *\) +=", ") =", whole)  # which stands in a column of its own
         else:
             shown.append(re.sub(r"0x[0-9a-f]{6,}", "ADDRESS", rest))
     return list(threads.values())

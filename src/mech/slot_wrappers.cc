@@ -56,10 +56,6 @@ class OwnSlots : public Memory {
 
 }  // namespace
 
-bool Trampolines::wraps_slots() const {
-  return std::ranges::any_of(entries_, [](const auto& entry) { return is_of_slot(entry.second.note); });
-}
-
 std::unique_ptr<Memory> Trampolines::with_own_slots() const {
   OwnSlots::Values values;
   for (const auto& [at, entry] : entries_) {

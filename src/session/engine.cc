@@ -307,6 +307,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   settle_signals(task, taken, carried_out);
   if (!(replayed && finish_copy(task, *image))) go_on(task, 0);
   if (observed) calls_.report(task);
+  if (carried_out && shows_syscalls(task)) syscalls_.report(task);
 }
 
 // A signal of the program's own: it and its handler see the program's code only, never a copy of ours.

@@ -89,6 +89,8 @@ class Engine {
   void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
   std::optional<CarriedOut> at_signal_call(Task& task, Image& image, const mech::BreakpointSite& site,
                                            const arch::Regs& regs, const NeedStopped& need_stopped);
+  std::optional<CarriedOut> carry_out(Task& task, const Image& image, const mech::BreakpointSite& site,
+                                      const arch::Regs& regs);
   static bool is_bridged(const Task& task);
   static void open_trap(Task& task);
   enum class Wait : bool { no, yes };

@@ -1,5 +1,7 @@
 // What the engine does so that its own death leaves no trace: the bridging handler, kept where the program
 // has the default action for SIGTRAP.
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <csignal>
 
@@ -102,9 +104,28 @@ void Engine::open_traps(const Image& image, Wait wait) {
   }
 }
 
+// What a watched call comes to, where it need not be made for that. Where system calls are shown, that of a
+// mask is shown too; that of an action takes a struct of another layout, and so is made.
+std::optional<CarriedOut> Engine::carry_out(Task& task, const Image& image, const mech::BreakpointSite& site,
+                                            const arch::Regs& regs) {
+  constexpr uint64_t kMaskSize = 8;
+  const bool shown = shows_syscalls(task);
+  if (!image.may_carry_out(site) || (shown && site.signal_call != SignalCall::Kind::mask))
+    return std::nullopt;
+  if (shown)
+    syscalls_.observe_carried_out(
+        task, SYS_rt_sigprocmask,
+        {regs.integer_argument(0), regs.integer_argument(1), regs.integer_argument(2), kMaskSize}, regs);
+  auto done = carry_out_function(task.id.tid, site.signal_call, regs, task.process->image->space().memory(),
+                                 task.trap_blocked);
+  if (shown && done) syscalls_.carried_out(task, regs);
+  if (shown && !done) syscalls_.taken_back(task);
+  return done;
+}
+
 // A thread is about to ask for, or change, signal state: it must find its own. What we carried out in its
 // place, so that SIGTRAP stays open and the handler stands. Where the call is to be made all the same,
-// because it is shown or somebody else's function, that is done at the system call.
+// because it is somebody else's function or shown, that is done at the system call.
 std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const mech::BreakpointSite& site,
                                                  const arch::Regs& regs, const NeedStopped& need_stopped) {
   constexpr unsigned kSoon = 16;
@@ -116,9 +137,7 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
   const bool kept = about_mask ? blocks_all(task, call, memory) : leaves_default(kind, call, memory);
   if (kept && is_bridged(task)) {
-    std::optional<CarriedOut> done;
-    if (!shows_syscalls(task) && image.may_carry_out(site))
-      done = carry_out_function(task.id.tid, kind, regs, memory, task.trap_blocked);
+    auto done = carry_out(task, image, site, regs);
     task.awaits_signal_call = done ? 0 : kSoon;
     return done;
   }

@@ -290,6 +290,7 @@ class Image {
   void watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped);
   std::vector<std::pair<VirtAddr, Range>> definers(std::string_view name) const;
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
+  void watch_traced_masks(const NeedStopped& need_stopped);
   void place(const plan::Plan& plan, const NeedStopped& need_stopped);
   void on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need_stopped);
   void watch_resolver(VirtAddr resolver, const NeedStopped& need_stopped);

@@ -50,18 +50,39 @@ std::vector<std::pair<VirtAddr, Range>> Image::definers(std::string_view name) c
 }
 
 bool Image::may_carry_out(const mech::BreakpointSite& site) const {
-  // One has to be returned through; a wrapper behind the slot is to see the call.
+  // One has to be returned through.
   if (!site.alone || tracee::has_shadow_stack(pid_)) return false;
-  if (wrapping_.trampolines != nullptr && wrapping_.trampolines->wraps_slots()) return false;
-  const auto is_own = [&](const std::pair<VirtAddr, Range>& function) {
-    const auto own = file_bytes(function.first).first(1);
+  const auto is_own = [&](VirtAddr function) {
+    const auto own = file_bytes(function).first(1);
     std::vector<std::byte> now(own.size());
-    return function.first == site.address ||
-           (space_->memory().read(function.first, now) == now.size() && std::ranges::equal(now, own));
+    return space_->memory().read(function, now) == now.size() && std::ranges::equal(now, own);
   };
-  return std::ranges::all_of(signal_calls(), [&](const SignalCall& call) {
-    return call.kind != site.signal_call || std::ranges::all_of(definers(call.name), is_own);
-  });
+  for (const SignalCall& call : signal_calls()) {
+    if (call.kind != site.signal_call) continue;
+    for (const auto& [function, range] : definers(call.name)) {
+      if (function == site.address) return true;  // behind it there are but those that came before
+      if (!is_own(function)) return false;
+    }
+  }
+  return true;
+}
+
+// One that is traced itself is to be seen: then not the caller's stub but the function behind it all is where
+// the call is carried out, by us or by the handler.
+void Image::watch_traced_masks(const NeedStopped& need_stopped) {
+  std::vector<SignalWatch> watches;
+  bool traced = false;
+  for (const SignalCall& call : signal_calls()) {
+    const bool masks = call.kind == SignalCall::Kind::mask;
+    const auto functions = masks ? definers(call.name) : std::vector<std::pair<VirtAddr, Range>>{};
+    for (const auto& [address, range] : functions) {
+      const mech::BreakpointSite* site = space_->find(address);
+      traced |= site != nullptr;
+      if (site == nullptr || !site->watches_signals())
+        watches.push_back({address, range, call.kind, functions.size() == 1});
+    }
+  }
+  if (traced && !watches.empty()) watch(std::move(watches), need_stopped);
 }
 
 // Only the C library changes signal state for others. It also blocks all signals for a moment for its own

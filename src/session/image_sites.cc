@@ -284,6 +284,7 @@ void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
     if (object(id) == nullptr || (!no_room.empty() && unfinished_)) continue;
     for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
   }
+  if (!by_object.empty()) watch_traced_masks(need_stopped);
 }
 
 // Whoever binds the symbol first calls the resolver: the dynamic linker at a lazy call or in a dlopen, a

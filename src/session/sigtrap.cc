@@ -2,6 +2,7 @@
 
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -58,6 +59,12 @@ const std::vector<SignalCall>& signal_calls() {
       {"sigprocmask", Kind::mask},
   };
   return kCalls;
+}
+
+bool changes_masks(std::string_view name) {
+  return std::ranges::any_of(signal_calls(), [&](const SignalCall& call) {
+    return call.kind == SignalCall::Kind::mask && call.name == name;
+  });
 }
 
 TrapDisposition trap_disposition_in(const tracee::StatusFields& status) {

@@ -181,12 +181,27 @@ void SyscallTracer::leave(Task& task, int64_t result, const arch::Regs& regs) {
   task.syscall.reset();
 }
 
+void SyscallTracer::observe_carried_out(Task& task, uint64_t number, const std::array<uint64_t, 6>& arguments,
+                                        const arch::Regs& regs) {
+  observe(task, {tracee::SyscallInfo::Moment::entry, AUDIT_ARCH_X86_64, number, arguments}, regs);
+}
+
+void SyscallTracer::carried_out(Task& task, const arch::Regs& regs) {
+  if (task.syscall) leave(task, 0, regs);
+}
+
+void SyscallTracer::taken_back(Task& task) {
+  task.syscall.reset();
+  entered_.clear();
+  trace_.reset();
+}
+
 void SyscallTracer::report(Task& task) {
-  for (auto& record : returned_) services_.reporter.take(task.id, now_, std::move(record));
   if (trace_ && !entered_.empty() && task.process->image != nullptr)
     entered_.back().frames = backtraces_.describe(*task.process->image, *trace_);
   trace_.reset();
   for (auto& record : entered_) services_.reporter.take(task.id, now_, std::move(record));
+  for (auto& record : returned_) services_.reporter.take(task.id, now_, std::move(record));
   returned_.clear();
   entered_.clear();
 }

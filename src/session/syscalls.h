@@ -5,6 +5,7 @@
 // that a result that says "interrupted" waits until then.
 #pragma once
 
+#include <array>
 #include <unordered_map>
 #include <vector>
 
@@ -21,6 +22,12 @@ class SyscallTracer {
   // The thread is stopped. What there is to say waits for report().
   void observe(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs);
   void report(Task& task);
+  // A call that is carried out in the thread's place, which stands where a function is called that comes to
+  // it: its entry, and when it has succeeded its exit. taken_back(): it is to be made after all.
+  void observe_carried_out(Task& task, uint64_t number, const std::array<uint64_t, 6>& arguments,
+                           const arch::Regs& regs);
+  void carried_out(Task& task, const arch::Regs& regs);
+  void taken_back(Task& task);
 
   // The thread's next stop was none of ours: an interrupted call has its result.
   void settle(Task& task);

@@ -6,6 +6,7 @@
 #include "rtrace/agent/recorder.h"
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/session/borrowed_frames.h"
+#include "sigtrap.h"
 #include "variant_name.h"
 
 namespace rtrace::session {
@@ -119,6 +120,7 @@ ArgumentArea arguments_in_memory(const plan::ProbePoint& point, const Probe& pro
 }
 
 std::string why_not_told(const plan::ProbePoint& point) {
+  if (point.slot && changes_masks(point.name)) return "the breakpoint serves something else too";
   return point.only_from_caller && !point.slot ? "whose call it is must be asked at each (no stub serves)"
                                                : std::string();
 }

@@ -473,6 +473,34 @@ class AProgramThatBlocksAllSignals(unittest.TestCase):
         Survival.done_with(rtrace)
 
 
+class BetweenTheStopsOfACallThatBlocksAllSignals(unittest.TestCase):
+    """What is traced of it, and its system call where that is shown, takes several stops: SIGTRAP is blocked behind none."""
+
+    def ends_well(self, moment, options):
+        """Whether rtrace came to that moment."""
+        with harness.Target([harness.target("sigtrap"), "sections", "2", "later"]) as process:
+            process.expect("pid ")
+            ready, theirs = os.pipe()
+            words = harness.invocation(["-q", "-o", "/dev/null", "--ready-fd=%d" % theirs, *options])
+            rtrace = subprocess.Popen([*words, "-p", str(process.pid)], stderr=subprocess.DEVNULL, pass_fds=[theirs],
+                                      env=dict(harness.environment(), RTRACE_DIE_AT=moment + ":both"))
+            os.close(theirs)
+            os.read(ready, 1)
+            os.close(ready)
+            process.go()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0, (moment, options))
+            return rtrace.wait(harness.PATIENCE) == -signal.SIGKILL
+
+    def test_the_program_meets_no_probe_that_kills_it(self):
+        for options in ([], ["-x", "pthread_sigmask@libc.so.*", "-x", "sigprocmask@libc.so.*"], ["-e", "*sigmask+sigprocmask"],
+                        ["-S", "-x", "sigprocmask@libc.so.*"]):
+            for moment in ("waiting", "registers-written"):
+                died = 0
+                while self.ends_well("%s:%d" % (moment, died + 1), ["-x", "add", *options]):
+                    died += 1
+                self.assertGreater(died, 3, (moment, options))
+
+
 class AnInterruptAfterTheEngineHasGone(unittest.TestCase):
     def test_is_for_nobody_else_in_the_process_group(self):
         with harness.Target([harness.target("fragile"), "threads"]) as process:

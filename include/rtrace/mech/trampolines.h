@@ -123,8 +123,6 @@ class Trampolines {
 
   // The memory as the program has it, as far as GOT slots go.
   std::unique_ptr<Memory> with_own_slots() const;
-  // Whether calls through a GOT slot are wrapped anywhere.
-  bool wraps_slots() const;
 
   // Calls that have been counted, by Wrapped::index.
   std::vector<CountedCalls> counted() const { return counted_calls(link_.records(), next_); }

@@ -1,8 +1,8 @@
 /* sigtrap WAY COUNT [later]: what the program itself does with SIGTRAP stays as it is while add is called
    COUNT times. WAY: handler (it must run for the program's own traps and no others), ignored, blocked,
    all (signals are blocked), unblocks
-   (all, and had that one blocked), default. "later": prints "pid N", and waits for a line on standard input
-   first. */
+   (all, and had that one blocked), sections (each call is made with all blocked, and none behind it),
+   default. "later": prints "pid N", and waits for a line on standard input first. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +57,19 @@ static int is_pending(void) {
   return sigismember(&now, SIGTRAP);
 }
 
+// As interpreters do around each child that they start.
+static int calls_in_sections(int count) {
+  sigset_t all, was;
+  sigfillset(&all);
+  for (int i = 0; i < count; i++) {
+    if (i % 2 == 0 ? change_mask(SIG_SETMASK, &all, &was) : pthread_sigmask(SIG_BLOCK, &all, &was)) return 12;
+    if (add(i, 1) != i + 1) return 1;
+    if (i % 2 == 0 ? pthread_sigmask(SIG_SETMASK, &was, NULL) : change_mask(SIG_SETMASK, &was, NULL))
+      return 13;
+  }
+  return 0;
+}
+
 static void wait_for_a_line(void) {
   char byte = 0;
   printf("pid %d\n", (int)getpid());
@@ -70,6 +83,7 @@ int main(int argc, char** argv) {
   const char* way = argv[1];
   int count = atoi(argv[2]);
   if (argc > 3) wait_for_a_line();
+  if (strcmp(way, "sections") == 0) return calls_in_sections(count);
   struct sigaction action = {.sa_handler = SIG_DFL};
   if (strcmp(way, "handler") == 0) action.sa_handler = handler;
   if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;

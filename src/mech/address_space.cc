@@ -288,6 +288,7 @@ std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
   for (const auto& [address, site] : sites_) {
     auto twin = std::make_unique<BreakpointSite>(*site);
     twin->patch = ledger_.publish(child, address, one(site->saved), one(kInt3));
+    if (site->stands_in()) ledger_.stands_in(twin->patch);
     for (uint64_t offset = 0; offset < site->copy_size; offset += CodeArena::kAlignment)
       copy->copies_[site->copy + offset] = twin.get();
     copy->sites_.emplace(address, std::move(twin));

@@ -1,11 +1,15 @@
 #include "left_wrappers.h"
 
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <map>
 #include <set>
 
+#include "borrowed_gadget.h"
 #include "foretelling.h"
 #include "rtrace/agent/recorder.h"
 #include "rtrace/arch/jump.h"
@@ -61,9 +65,13 @@ bool reads(const tracee::ProcessMemory& memory, VirtAddr at, const std::vector<s
 void add_outside_jumps(std::vector<ForeignBytes>& all, std::vector<ForeignBytes> found,
                        const tracee::ProcessMemory& memory) {
   std::multimap<VirtAddr, const ForeignBytes*> jumps;
-  for (const ForeignBytes& bytes : all)
+  std::set<VirtAddr> sites;
+  for (const ForeignBytes& bytes : all) {
     if (is_jump(bytes) || bytes.hop) jumps.emplace(bytes.address, &bytes);
+    if (is_int3(bytes)) sites.insert(bytes.address);
+  }
   std::erase_if(found, [&](const ForeignBytes& bytes) {
+    if (is_int3(bytes) && sites.contains(bytes.address)) return true;
     const VirtAddr first{bytes.address.value - std::min<uint64_t>(bytes.address.value, arch::kNearJump - 1)};
     return std::any_of(jumps.lower_bound(first), jumps.upper_bound(bytes.address), [&](const auto& jump) {
       const ForeignBytes& over = *jump.second;
@@ -215,6 +223,16 @@ std::vector<Range> rings_of(const tracee::ProcessMemory& memory, const Remains& 
 }
 
 // What is shared is its parent's or its children's too, and found by the control mapping alone.
+void free_records(const tracee::ProcessMemory& memory, const std::vector<tracee::MapsEntry>& maps, pid_t fit,
+                  const Remains& remains) {
+  const auto rings = rings_of(memory, remains);
+  const BorrowedGadget borrowed(memory, nullptr, find_slack(memory, maps));
+  if (rings.empty() || !borrowed.failure().empty()) return;
+  tracee::RemoteCall remote(fit, memory, borrowed.address());
+  for (const Range ring : rings)
+    (void)remote.call(SYS_madvise, {ring.begin.value, ring.size(), uint64_t{MADV_REMOVE}});
+}
+
 void forget_pages(const tracee::ProcessMemory& memory, const Remains& remains) {
   const std::array<std::byte, sizeof agent::kMappingMagic> nothing{};
   for (const auto& page : remains.pages)

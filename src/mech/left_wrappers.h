@@ -15,8 +15,8 @@ bool is_jump(const ForeignBytes& bytes);
 // Which of all are hops, also where only what leads to them tells, and which is the foretelling call; these
 // last, for until the jumps have gone threads come to them.
 void order_jumps(std::vector<ForeignBytes>& all);
-// Appends what was `found` by comparing code with files, but for what lies in a jump that stands: any byte of
-// its distance may look like an int3.
+// Appends what was `found` by comparing code with files, but for int3s of which more is known, and for what
+// lies in a jump that stands: any byte of its distance may look like one.
 void add_outside_jumps(std::vector<ForeignBytes>& all, std::vector<ForeignBytes> found,
                        const tracee::ProcessMemory& memory);
 // Whether memory has these bytes.
@@ -53,6 +53,10 @@ bool lends_memory(pid_t pid);
 
 // Where records lie that nobody reads any more.
 std::vector<Range> rings_of(const tracee::ProcessMemory& memory, const Remains& remains);
+// Their memory goes, not their addresses: a signal may have interrupted an append, and the handler have left
+// its stack for another, from which it comes back one day. `fit` makes the calls.
+void free_records(const tracee::ProcessMemory& memory, const std::vector<tracee::MapsEntry>& maps, pid_t fit,
+                  const Remains& remains);
 
 // The pages stay mapped for whatever may come back to them, and are nothing that has to be repaired.
 void forget_pages(const tracee::ProcessMemory& memory, const Remains& remains);

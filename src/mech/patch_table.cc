@@ -30,12 +30,17 @@ PatchLedger::Index PatchLedger::publish(pid_t pid, VirtAddr address, std::span<c
   }
   Patch& patch = table_.patches[index];
   patch.length = static_cast<uint8_t>(original.size());
+  patch.stands_in.store(0, std::memory_order_relaxed);
   patch.pid = pid;
   patch.address = address.value;
   std::copy(original.begin(), original.end(), std::as_writable_bytes(std::span(patch.original)).begin());
   std::copy(written.begin(), written.end(), std::as_writable_bytes(std::span(patch.written)).begin());
   patch.live.store(1, std::memory_order_release);
   return index;
+}
+
+void PatchLedger::stands_in(Index index) {
+  if (index != kNone) table_.patches[index].stands_in.store(1, std::memory_order_relaxed);
 }
 
 void PatchLedger::withdraw(Index index) {

@@ -187,7 +187,8 @@ void read_table(const Memory& memory, const std::vector<tracee::MapsEntry>& maps
     const agent::SiteEntry& entry = entries[i];
     const VirtAddr address{entry.site};
     if (entry.copy() != 0 && (is_own_code(maps, address) || is_ours(remains, address)))
-      remains.bytes.push_back({address, {std::byte{entry.displaced()}}, {kTrap}});
+      remains.bytes.push_back(
+          {address, {std::byte{entry.displaced()}}, {kTrap}, entry.call() != agent::SignalCall::none});
     if (entry.is_raised_semaphore() && is_own_data(maps, address))
       remains.semaphores.push_back({address, table + agent::kTableEntries + i * sizeof entry +
                                                  offsetof(agent::SiteEntry, copy_and_byte)});

@@ -1,6 +1,5 @@
 #include "rtrace/mech/repair.h"
 
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -40,8 +39,12 @@ enum class Step : uint8_t { ordinary, sigreturn, never };
 
 class Repair {
  public:
-  Repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files)
-      : pid_(pid), memory_(pid), maps_(tracee::read_maps(pid)), remains_(find_remains(memory_, maps_)) {
+  Repair(pid_t pid, const std::vector<ForeignBytes>& known, bool files, Visit visit)
+      : pid_(pid),
+        visit_(visit),
+        memory_(pid),
+        maps_(tracee::read_maps(pid)),
+        remains_(find_remains(memory_, maps_)) {
     add_known(known);
     if (files) add_outside_jumps(remains_.bytes, compare_with_files(pid, memory_, maps_), memory_);
     add_announced(memory_, maps_, remains_);
@@ -83,9 +86,9 @@ class Repair {
   void take_out(HaltedProcess& halted);
   bool stack_leads_to_us(pid_t tid) const;
   void unmap(pid_t fit);
-  void free_records(pid_t fit);
 
   pid_t pid_;
+  Visit visit_;
   tracee::ProcessMemory memory_;
   std::vector<tracee::MapsEntry> maps_;
   Remains remains_;
@@ -205,8 +208,9 @@ void Repair::give_masks_back() const {
   }
 }
 
-// An int3 goes at any time; a jump is more than one byte, so its threads must stand; code on loan may be in
-// use until they are out of it, a hop until no handler of the program's returns to it.
+// An int3 goes at any time, but one where the handler stands in for a call: nobody may pass its place and
+// then meet another int3. A jump is more than one byte, so its threads must stand; code on loan may be in use
+// until they are out of it, a hop until no handler of the program's returns to it.
 size_t Repair::put_back(Stand threads) {
   size_t places = 0;
   for (const auto& bytes : remains_.bytes) {
@@ -219,6 +223,7 @@ size_t Repair::put_back(Stand threads) {
 Repair::Stand Repair::needed_for(const ForeignBytes& bytes) const {
   if (bytes.hop) return Stand::for_good;
   if (is_jump(bytes) || bytes.slot || bytes.foretells) return Stand::stopped;
+  if (bytes.stands_in && visit_ == Visit::ordinary) return Stand::stopped;
   return is_int3(bytes) ? Stand::running : Stand::outside;
 }
 
@@ -256,17 +261,6 @@ void Repair::unmap(pid_t fit) {
     repaired_.pages += gone;
     if (!gone) repaired_.left = "the thread could not make the system call";
   }
-}
-
-// Their memory, not their addresses: a signal may have interrupted an append, and the handler have left its
-// stack for another, from which it comes back one day.
-void Repair::free_records(pid_t fit) {
-  const auto rings = rings_of(memory_, remains_);
-  const BorrowedGadget borrowed(memory_, nullptr, find_slack(memory_, maps_));
-  if (rings.empty() || !borrowed.failure().empty()) return;
-  tracee::RemoteCall remote(fit, memory_, borrowed.address());
-  for (const Range ring : rings)
-    (void)remote.call(SYS_madvise, {ring.begin.value, ring.size(), uint64_t{MADV_REMOVE}});
 }
 
 // In a system call of the program's, for as long as that takes.
@@ -330,7 +324,7 @@ void Repair::take_out(HaltedProcess& halted) {
   // A call that is not counted shows on its thread's stack.
   if (!open) return unmap(*fit);
   repaired_.kept = "a wrapped call has not returned";
-  free_records(*fit);
+  free_records(memory_, maps_, *fit, remains_);
   forget_pages(memory_, remains_);
 }
 
@@ -390,8 +384,8 @@ Repaired Repair::run() {
 
 }  // namespace
 
-RepairOnce repair_once(pid_t pid, const std::vector<ForeignBytes>& known, bool files) {
-  Repair repair(pid, known, files);
+RepairOnce repair_once(pid_t pid, const std::vector<ForeignBytes>& known, bool files, Visit visit) {
+  Repair repair(pid, known, files, visit);
   Repaired repaired = repair.run();
   return {std::move(repaired), repair.bytes(), repair.children()};
 }

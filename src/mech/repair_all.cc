@@ -28,7 +28,7 @@ class Rounds {
     bool waits = false;  // something is left, and another visit may take it out
   };
   bool visit_new();
-  void visit(pid_t pid, Patient& patient, bool files);
+  void visit(pid_t pid, Patient& patient, bool files, Visit which = Visit::ordinary);
   void find_others();
   bool is_waited_for(const Patient& patient) const;
   void visit_waiting();
@@ -54,12 +54,12 @@ bool Rounds::is_waited_for(const Patient& patient) const {
   return elapsed < patience || (elapsed < kBusy && patient.visits < kFewestVisits);
 }
 
-void Rounds::visit(pid_t pid, Patient& patient, bool files) {
+void Rounds::visit(pid_t pid, Patient& patient, bool files, Visit which) {
   const bool first = patient.visits++ == 0;
   patient.waits = false;
   RepairOnce once;
   try {
-    once = repair_once(pid, patient.bytes, files);
+    once = repair_once(pid, patient.bytes, files, which);
   } catch (const Error& error) {
     // One that has ended since the first visit leaves nothing.
     if (first || !tracee::read_maps(pid).empty()) patient.outcome.failure = error.what();
@@ -117,6 +117,9 @@ std::map<pid_t, RepairOutcome> Rounds::run(std::map<pid_t, std::vector<ForeignBy
     std::this_thread::sleep_for(std::exchange(pause, std::min(2 * pause, kLongestPause)));
     visit_waiting();
   }
+  for (auto& [pid, patient] : patients_)
+    if (patient.outcome.repaired.standing > 0 && std::ranges::any_of(patient.bytes, &ForeignBytes::stands_in))
+      visit(pid, patient, false, Visit::last);
   std::map<pid_t, RepairOutcome> outcomes;
   for (auto& [pid, patient] : patients_) outcomes.emplace(pid, std::move(patient.outcome));
   return outcomes;

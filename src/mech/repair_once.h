@@ -17,7 +17,9 @@ struct RepairOnce {
   // their parent had.
   std::vector<pid_t> children;
 };
-// Waits for nothing but that threads stop. As for the rest: repair().
-RepairOnce repair_once(pid_t pid, const std::vector<ForeignBytes>& known, bool files);
+// Waits for nothing but that threads stop. As for the rest: repair(). The last visit puts back what goes
+// while all threads stand though they do not.
+enum class Visit : bool { ordinary, last };
+RepairOnce repair_once(pid_t pid, const std::vector<ForeignBytes>& known, bool files, Visit visit);
 
 }  // namespace rtrace::mech

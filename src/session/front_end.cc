@@ -205,10 +205,11 @@ void FrontEnd::heal_after_engine(bool killed) {
   std::map<pid_t, std::vector<mech::ForeignBytes>> known;
   for (auto& [pid, bytes] : mech::known_bytes(shared_->patches)) known.emplace(pid, std::move(bytes));
   // At once, before anything is looked for: a thread that blocks SIGTRAP would die of the next int3.
-  size_t places = mech::heal(shared_->patches);
+  size_t places = mech::heal(shared_->patches, mech::Standing::but_stand_ins);
   const auto others = [this] { return mech::find_sessions({shared_->patches.session}); };
   const auto outcomes = mech::repair_all(std::move(known), others, {});
-  if (!killed && outcomes.empty()) return;  // it has said why, and there was nothing yet
+  places += mech::heal(shared_->patches, mech::Standing::all);  // of whom may not be traced by us
+  if (!killed && outcomes.empty()) return;                      // it has said why, and there was nothing yet
   std::map<std::string, std::vector<pid_t>> stays;
   for (const auto& [pid, outcome] : outcomes) {
     places += outcome.repaired.places;

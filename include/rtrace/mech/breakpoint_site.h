@@ -60,6 +60,7 @@ struct BreakpointSite {
   bool alone = false;               // what leads through it is a call of that function of the C library
   // What the handler in the process may do in the place of the call.
   agent::SignalCall carried() const { return alone ? signal_call : agent::SignalCall::none; }
+  bool stands_in() const { return copy && carried() != agent::SignalCall::none; }
   bool met_blocked = false;  // by a thread with all signals blocked
   bool initializer = false;  // owner: an object's first initializer, passed once when it has been relocated
   bool resolver = false;     // owner: an IFUNC's resolver, whose answer is waited for

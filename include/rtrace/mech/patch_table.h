@@ -20,7 +20,10 @@ struct Patch {
   static constexpr size_t kMaxLength = 16;
   std::atomic<uint8_t> live;  // set last when published, cleared first when withdrawn
   uint8_t length;             // 0: no bytes, but an SDT semaphore that is raised
-  pid_t pid;                  // of a process that has the memory
+  // An int3 at which the handler carries out what would block SIGTRAP, or look behind the handler: while
+  // others stand it must.
+  std::atomic<uint8_t> stands_in;
+  pid_t pid;  // of a process that has the memory
   uint64_t address;
   uint8_t original[kMaxLength];
   uint8_t written[kMaxLength];
@@ -47,6 +50,8 @@ class PatchLedger {
                 std::span<const std::byte> written);
   Index publish_semaphore(pid_t pid, VirtAddr address) { return publish(pid, address, {}, {}); }
   void withdraw(Index index);
+  // Of one that stands: Patch::stands_in.
+  void stands_in(Index index);
 
  private:
   PatchTable& table_;

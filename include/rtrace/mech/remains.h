@@ -18,6 +18,9 @@ namespace rtrace::mech {
 struct ForeignBytes {
   VirtAddr address;
   std::vector<std::byte> original, written;
+  // An int3 at which the handler stands in for what a call would do to SIGTRAP, for the sake of the others:
+  // goes after them, while all threads stand.
+  bool stands_in = false;
   // A jump in padding, to which a short one at a function's entry leads. A thread may be about to come there.
   bool hop = false;
   // A GOT slot, which leads to a wrapper.

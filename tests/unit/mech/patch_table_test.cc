@@ -1,7 +1,9 @@
 #include "rtrace/mech/patch_table.h"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
 
+#include <csignal>
 #include <cstring>
 #include <set>
 
@@ -104,10 +106,10 @@ TEST_F(HealTest, OnlyWhatStillStandsThereIsPutBack) {
   const auto withdrawn = publish(9, "W", "w");
   ledger.withdraw(withdrawn);
   const auto unmapped = ledger.publish(child->pid(), VirtAddr{0x1000}, bytes_of("a"), bytes_of("b"));
-  EXPECT_EQ(heal(table), 1u);
+  EXPECT_EQ(heal(table, Standing::all), 1u);
   EXPECT_EQ(text(), "What was written here");
   for (auto index : {good, changed_since, unmapped}) EXPECT_EQ(at(index).live, 0) << index;
-  EXPECT_EQ(heal(table), 0u);
+  EXPECT_EQ(heal(table, Standing::all), 0u);
 }
 
 TEST_F(HealTest, AProcessThatIsGoneDoesNotKeepOthersFromBeingHealed) {
@@ -117,20 +119,48 @@ TEST_F(HealTest, AProcessThatIsGoneDoesNotKeepOthersFromBeingHealed) {
   ledger.publish(pid, page.address(), bytes_of("x"), bytes_of("w"));
   ledger.publish(pid, page.address() + 1, bytes_of("x"), bytes_of("h"));
   publish(0, "W", "w");
-  EXPECT_EQ(heal(table), 1u);
+  EXPECT_EQ(heal(table, Standing::all), 1u);
   EXPECT_EQ(text(), "What was written here");
 }
 
 TEST_F(HealTest, CodeOnLoanIsLeftToWhoeverStopsItsThreads) {
   publish(0, "THAT", "what");
-  EXPECT_EQ(heal(table), 0u);
+  EXPECT_EQ(heal(table, Standing::all), 0u);
   EXPECT_EQ(text(), "what was written here");
+}
+
+TEST_F(HealTest, WhereTheHandlerStandsInGoesLastInAProcessThatHasOne) {
+  publish(0, "W", "w");
+  ledger.stands_in(publish(1, "H", "h"));
+  EXPECT_EQ(heal(table, Standing::but_stand_ins), 2u) << "no SIGTRAP is caught";
+  EXPECT_EQ(text(), "WHat was written here");
+  Child catches([] {
+    signal(SIGTRAP, [](int) {});
+    raise(SIGSTOP);
+    return 0;
+  });
+  ASSERT_EQ(waitpid(catches.pid(), nullptr, WUNTRACED), catches.pid());
+  const tracee::ProcessMemory own(catches.pid());
+  const auto now = [&] {
+    std::string out(5, '?');
+    own.read(page.address(), std::as_writable_bytes(std::span(out)));
+    return out;
+  };
+  ledger.publish(catches.pid(), page.address() + 2, bytes_of("A"), bytes_of("a"));
+  const auto last = ledger.publish(catches.pid(), page.address() + 3, bytes_of("T"), bytes_of("t"));
+  ledger.stands_in(last);
+  EXPECT_EQ(heal(table, Standing::but_stand_ins), 1u);
+  EXPECT_EQ(now(), "whAt ");
+  EXPECT_EQ(heal(table, Standing::all), 1u);
+  EXPECT_EQ(now(), "whAT ");
+  kill(catches.pid(), SIGCONT);
+  EXPECT_EQ(catches.end(), 0);
 }
 
 TEST_F(HealTest, AnEntryThatMakesNoSenseIsSkipped) {
   const auto index = publish(0, "that", "what");
   at(index).length = 200;
-  EXPECT_EQ(heal(table), 0u);
+  EXPECT_EQ(heal(table, Standing::all), 0u);
   EXPECT_EQ(text(), "what was written here");
 }
 

@@ -38,6 +38,7 @@ bool is_copy(const SiteTable* table, uint64_t address) {
 using rtrace::agent::Blob;
 using rtrace::agent::kActionSize;
 using rtrace::agent::kTrapBit;
+using rtrace::agent::length_in_line;
 using rtrace::agent::SignalCall;
 using rtrace::agent::SiteEntry;
 using rtrace::agent::SiteTable;
@@ -68,14 +69,17 @@ bool is_int3(uint64_t address) {
   return can_read(address & ~uint64_t{7}) && *reinterpret_cast<const volatile uint8_t*>(address) == kInt3;
 }
 
-// The thread stands at the entry of pthread_sigmask(how, set, old). Carried out where it would block SIGTRAP.
-bool block_without_trap(const greg_t* regs, uint64_t& mask) {
+// The thread stands at the entry of pthread_sigmask(how, set, old), or is about to make that system call.
+// Carried out where it would block SIGTRAP.
+bool block_without_trap(SignalCall call, const greg_t* regs, uint64_t& mask) {
+  const bool by_library = call == SignalCall::mask;
+  if (!by_library && (regs[REG_RAX] != __NR_rt_sigprocmask || regs[REG_R10] != kMaskSize)) return false;
   const auto set = static_cast<uint64_t>(regs[REG_RSI]), old = static_cast<uint64_t>(regs[REG_RDX]);
   if (set == 0 || !can_read(set)) return false;
   const uint64_t before = mask;
   const auto how = static_cast<int>(regs[REG_RDI]);
-  const uint64_t after =
-      rtrace::agent::mask_after(how, rtrace::agent::set_for_kernel(how, word_at(set)), before);
+  const uint64_t given = by_library ? rtrace::agent::set_for_kernel(how, word_at(set)) : word_at(set);
+  const uint64_t after = rtrace::agent::mask_after(how, given, before);
   if ((after & kTrapBit) == 0 || (old != 0 && !can_write(old))) return false;
   mask = after & ~kTrapBit;
   if (old != 0) word_at(old) = before;
@@ -103,14 +107,17 @@ bool has_shadow_stack() {
 // Where the call that begins here would block SIGTRAP, or look behind the handler, it returns at once.
 bool carry_out(SignalCall call, ucontext_t* context) {
   greg_t* regs = context->uc_mcontext.gregs;
-  if (call == SignalCall::none || has_shadow_stack()) return false;
-  if (call == SignalCall::mask) {
-    if (!block_without_trap(regs, *reinterpret_cast<uint64_t*>(&context->uc_sigmask))) return false;
+  const unsigned length = length_in_line(call);
+  if (call == SignalCall::none || (length == 0 && has_shadow_stack())) return false;
+  if (rtrace::agent::is_about_mask(call)) {
+    if (!block_without_trap(call, regs, *reinterpret_cast<uint64_t*>(&context->uc_sigmask))) return false;
   } else {
     const bool about_trap = call == SignalCall::sigaction && static_cast<int>(regs[REG_RDI]) == SIGTRAP;
     if (!about_trap || !ask_for_default(regs)) return false;
   }
   regs[REG_RAX] = 0;
+  regs[REG_RIP] += static_cast<greg_t>(length) - 1;  // it is behind the int3
+  if (length != 0) return true;
   regs[REG_RIP] = static_cast<greg_t>(word_at(static_cast<uint64_t>(regs[REG_RSP])));
   regs[REG_RSP] += static_cast<greg_t>(sizeof(uint64_t));
   return true;

@@ -218,7 +218,8 @@ void Engine::let_run(Task& task) {
     rewind(task);
     (void)tracee::consume(tid, tracee::Block::no);
     queue_.forget(tid);
-    image->finish_arming([tid]() -> std::optional<pid_t> { return tid; });
+    image->finish_arming({[tid]() -> std::optional<pid_t> { return tid; }, nullptr, nullptr,
+                          [&] { open_traps(*image, Wait::no); }});
   } else if (was_ours) {
     auto regs = tracee::registers(tid);
     // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen.
@@ -290,8 +291,13 @@ void Engine::arm_attached(const Process& attached) {
       if (looked) learn();
       need_stopped.let_go();
     };
-    image->sync(Image::Moment::attach, who, {look_first, all, let_go});
-    if (runs()) image->sync_behind_hook(who, {look_first, all, let_go});
+    const auto masks_watched = [&] {
+      let_go();
+      if (runs()) open_traps(*image, Wait::yes);
+    };
+    const NeedStopped stops{look_first, all, let_go, masks_watched};
+    image->sync(Image::Moment::attach, who, stops);
+    if (runs()) image->sync_behind_hook(who, stops);
     // Who blocked it before its calls that do so were seen, and has met nothing yet.
     if (Process* now = still_running(pid, *image)) note_blocked_since(*now);
     if (runs()) open_traps(*image, Wait::no);

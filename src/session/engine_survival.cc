@@ -102,6 +102,12 @@ void Engine::open_traps(const Image& image, Wait wait) {
       if (const auto other = queue_.next(tasks_, tracee::Block::no).event) handle(*other);
     if (event) handle(*event);
   }
+  // A child that was made meanwhile has its parent's mask.
+  std::vector<pid_t> born;
+  for (const auto& [tid, birth] : births_)
+    if (wait == Wait::yes && !birth.stopped) born.push_back(tid);
+  for (pid_t tid : born)
+    if (const auto event = stop_of(tid, kVforkRound)) handle(*event);
 }
 
 // What a watched call comes to, where it need not be made for that. Where system calls are shown, that of a
@@ -110,8 +116,7 @@ std::optional<CarriedOut> Engine::carry_out(Task& task, const Image& image, cons
                                             const arch::Regs& regs) {
   constexpr uint64_t kMaskSize = 8;
   const bool shown = shows_syscalls(task);
-  if (!image.may_carry_out(site) || (shown && site.signal_call != SignalCall::Kind::mask))
-    return std::nullopt;
+  if (!image.may_carry_out(site) || (shown && !agent::is_about_mask(site.signal_call))) return std::nullopt;
   if (shown)
     syscalls_.observe_carried_out(
         task, SYS_rt_sigprocmask,
@@ -132,9 +137,12 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   const SignalCall::Kind kind = site.signal_call;
   const tracee::ProcessMemory& memory = image.space().memory();
   const SignalArguments call = {regs.integer_argument(0), VirtAddr{regs.integer_argument(1)}, {}, true};
-  const bool about_mask = kind == SignalCall::Kind::mask;
+  const bool about_mask = agent::is_about_mask(kind);
   const bool about_trap = !about_mask && static_cast<int>(call.first) == SIGTRAP;
   if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
+  // The child of posix_spawn() sets the default for all that it finds blocked.
+  const bool asks_as_guest = about_mask && task.process->silent && !call.second;
+  if (asks_as_guest) return std::nullopt;
   const bool kept = about_mask ? blocks_all(task, call, memory) : leaves_default(kind, call, memory);
   if (kept && is_bridged(task)) {
     auto done = carry_out(task, image, site, regs);

@@ -6,16 +6,15 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
-#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "need_stopped.h"
 #include "recordings.h"
 #include "rtrace/loader/rendezvous.h"
 #include "rtrace/mech/address_space.h"
@@ -34,35 +33,6 @@ struct WrappedFunction {
   elf::ObjectId caller{};               // of a call site
   std::optional<int64_t> errno_offset;  // from the thread pointer, where a failure of it sets errno
   bool through_slot = false;            // of its caller's GOT: nobody else's calls are recorded
-};
-
-// Who of the image's tasks can be had stopped.
-class NeedStopped {
- public:
-  using One = std::function<std::optional<pid_t>()>;
-  using All = std::function<std::optional<std::vector<pid_t>>()>;
-  using LetGo = std::function<void()>;
-  template <typename Callable,
-            typename = std::enable_if_t<std::is_invocable_r_v<std::optional<pid_t>, Callable&>>>
-  // NOLINTNEXTLINE(google-explicit-constructor): a lambda serves wherever one is asked for
-  NeedStopped(Callable one, All all = nullptr, LetGo let_go = nullptr)
-      : one_(std::move(one)), all_(std::move(all)), let_go_(std::move(let_go)) {}
-
-  // One, in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt where none
-  // can be had now.
-  std::optional<pid_t> operator()() const { return one_(); }
-  // All that its memory has, each in a consumed stop, so that code of several bytes may be written.
-  std::optional<std::vector<pid_t>> all() const { return all_ ? all_() : std::nullopt; }
-  // One that was stopped for us alone need not stand while what follows is done: it runs on, and is stopped
-  // anew where one is asked for again. Nothing where all stand, or it stands for a reason of its own.
-  void let_go() const {
-    if (let_go_) let_go_();
-  }
-
- private:
-  One one_;
-  All all_;
-  LetGo let_go_;
 };
 
 class Image {
@@ -291,6 +261,7 @@ class Image {
   std::vector<std::pair<VirtAddr, Range>> definers(std::string_view name) const;
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
   void watch_traced_masks(const NeedStopped& need_stopped);
+  void watch_raw_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
   void place(const plan::Plan& plan, const NeedStopped& need_stopped);
   void on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need_stopped);
   void watch_resolver(VirtAddr resolver, const NeedStopped& need_stopped);

@@ -1,5 +1,6 @@
 // Where an image watches what the program does with SIGTRAP.
 #include "image.h"
+#include "mask_syscalls.h"
 #include "sigtrap.h"
 
 namespace rtrace::session {
@@ -85,12 +86,32 @@ void Image::watch_traced_masks(const NeedStopped& need_stopped) {
   if (traced && !watches.empty()) watch(std::move(watches), need_stopped);
 }
 
+static bool changes_signal_state(const elf::LoadedObject& object) {
+  return object.file->find_exported("sigaction") && object.file->find_exported("pthread_sigmask");
+}
+
+// While it makes a thread or a process, or a thread ends, all is blocked, past those functions: what is
+// probed in it is met then.
+void Image::watch_raw_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
+  constexpr uint64_t kNear = 0x1000;  // what is static in a file of source stands beside what is not
+  if (services_.options.syscalls || !changes_signal_state(object)) return;
+  std::vector<SignalWatch> watches;
+  for (std::string_view name : {"posix_spawn", "pthread_create", "pthread_kill"}) {
+    const auto function = object.file->find_exported(name);
+    if (!function || function->ifunc || function->address.value < kNear) continue;
+    const ElfAddr beside = function->address - kNear;
+    for (VirtAddr at : find_mask_syscalls(object.file->bytes_at(beside, 2 * kNear), object.at(beside)))
+      if (space_->find(at) == nullptr && object.maps_executable(at))
+        watches.push_back({at, object.range(), SignalCall::Kind::mask_syscall, true});
+  }
+  watch(std::move(watches), need_stopped);
+}
+
 // Only the C library changes signal state for others. It also blocks all signals for a moment for its own
 // ends (posix_spawn): masks are watched where others call, and at the function itself only for callers that
 // have no stub.
 void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
-  const bool c_library =
-      object.file->find_exported("sigaction") && object.file->find_exported("pthread_sigmask");
+  const bool c_library = changes_signal_state(object);
   constexpr auto kMask = SignalCall::Kind::mask;
   std::vector<std::string_view> of_masks;
   std::vector<SignalWatch> watches;

@@ -274,6 +274,9 @@ void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Reloca
 void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
   std::map<elf::ObjectId, std::vector<const plan::ProbePoint*>> by_object;
   for (const auto& point : plan.points) by_object[point.object].push_back(&point);
+  for (const auto& [id, points] : by_object)
+    if (const elf::LoadedObject* target = object(id)) watch_raw_calls(*target, need_stopped);
+  need_stopped.masks_watched();
   // Room for one when the other has taken its own: they may share it.
   for (const auto& [id, points] : by_object) {
     const elf::LoadedObject* target = object(id);

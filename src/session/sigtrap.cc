@@ -114,7 +114,7 @@ void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Me
                          TrapDisposition& disposition, TrapBlocked& blocked) {
   const uint64_t first = regs.integer_argument(0);
   const uint64_t second = regs.integer_argument(1);
-  if (kind == SignalCall::Kind::mask) {
+  if (agent::is_about_mask(kind)) {
     const auto set = second == 0 ? std::nullopt : memory.read_value<uint64_t>(VirtAddr{second});
     if (!set) return;
     const TrapBlocked named = trap_blocked_in(*set);
@@ -163,12 +163,15 @@ bool leaves_default(SignalCall::Kind kind, const SignalArguments& call, const Me
 
 std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, arch::Regs regs,
                                              const tracee::ProcessMemory& memory, TrapBlocked& blocked) {
-  const auto to = memory.read_value<uint64_t>(regs.sp());
+  const unsigned length = agent::length_in_line(kind);
+  const auto to = length == 0 ? memory.read_value<uint64_t>(regs.sp()) : regs.pc().value + length;
+  const bool by_library = kind != SignalCall::Kind::mask_syscall;
   const SignalArguments call = {regs.integer_argument(0), VirtAddr{regs.integer_argument(1)},
-                                VirtAddr{regs.integer_argument(2)}, true};
-  if (!to) return std::nullopt;
+                                VirtAddr{regs.integer_argument(2)}, by_library};
+  if (!to || (!by_library && (regs.raw.rax != SYS_rt_sigprocmask || regs.raw.r10 != kMaskSize)))
+    return std::nullopt;
   CarriedOut done;
-  if (kind == SignalCall::Kind::mask) {
+  if (agent::is_about_mask(kind)) {
     done.mask = change_mask(tid, call, memory, blocked);
     if (!done.mask) return std::nullopt;
   } else {
@@ -178,7 +181,7 @@ std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, a
   }
   regs.raw.rax = 0;
   regs.raw.rip = *to;
-  regs.raw.rsp += sizeof *to;
+  if (length == 0) regs.raw.rsp += sizeof *to;
   done.regs = regs;
   return done;
 }

@@ -89,7 +89,7 @@ struct CarriedOut {
   arch::Regs regs;
   std::optional<uint64_t> mask;
 };
-// At the function's entry.
+// At the function's entry, or the instruction.
 std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, arch::Regs regs,
                                              const tracee::ProcessMemory& memory, TrapBlocked& blocked);
 // At the stop at a system call's entry.

@@ -476,9 +476,9 @@ class AProgramThatBlocksAllSignals(unittest.TestCase):
 class BetweenTheStopsOfACallThatBlocksAllSignals(unittest.TestCase):
     """What is traced of it, and its system call where that is shown, takes several stops: SIGTRAP is blocked behind none."""
 
-    def ends_well(self, moment, options):
+    def ends_well(self, way, moment, options):
         """Whether rtrace came to that moment."""
-        with harness.Target([harness.target("sigtrap"), "sections", "2", "later"]) as process:
+        with harness.Target([harness.target("sigtrap"), way, "2", "later"]) as process:
             process.expect("pid ")
             ready, theirs = os.pipe()
             words = harness.invocation(["-q", "-o", "/dev/null", "--ready-fd=%d" % theirs, *options])
@@ -496,9 +496,16 @@ class BetweenTheStopsOfACallThatBlocksAllSignals(unittest.TestCase):
                         ["-S", "-x", "sigprocmask@libc.so.*"]):
             for moment in ("waiting", "registers-written"):
                 died = 0
-                while self.ends_well("%s:%d" % (moment, died + 1), ["-x", "add", *options]):
+                while self.ends_well("sections", "%s:%d" % (moment, died + 1), ["-x", "add", *options]):
                     died += 1
                 self.assertGreater(died, 3, (moment, options))
+
+    def test_nor_its_children_where_the_c_library_blocks_them_for_its_own_ends(self):
+        probes = ["-x", "add", "-x", "execve+munmap+madvise+sigprocmask+__ctype_init@libc.so.*"]
+        died = 0
+        while self.ends_well("spawns", "waiting:%d" % (3 * died + 1), probes):
+            died += 1
+        self.assertGreater(died, 4)
 
 
 class AnInterruptAfterTheEngineHasGone(unittest.TestCase):

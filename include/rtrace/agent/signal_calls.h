@@ -10,10 +10,18 @@ namespace rtrace::agent {
 enum class SignalCall : uint8_t {
   none,
   sigaction,
-  signal,  // and its kin, whose second argument is the handler
-  ignore,  // sigignore()
-  mask,    // pthread_sigmask(), sigprocmask()
+  signal,        // and its kin, whose second argument is the handler
+  ignore,        // sigignore()
+  mask,          // pthread_sigmask(), sigprocmask()
+  mask_syscall,  // the instruction with which the C library makes an rt_sigprocmask() for its own ends
 };
+constexpr bool is_about_mask(SignalCall call) {
+  return call == SignalCall::mask || call == SignalCall::mask_syscall;
+}
+// Of `syscall`; 0 where a function begins, which is to be returned from.
+constexpr unsigned length_in_line(SignalCall call) {
+  return call == SignalCall::mask_syscall ? 2 : 0;
+}
 
 // The C library's struct sigaction in bytes, which begins with the handler (<bits/sigaction.h>; musl's too).
 inline constexpr uint64_t kActionSize = 152;

@@ -1,12 +1,15 @@
 /* sigtrap WAY COUNT [later]: what the program itself does with SIGTRAP stays as it is while add is called
    COUNT times. WAY: handler (it must run for the program's own traps and no others), ignored, blocked,
-   all (signals are blocked), unblocks
-   (all, and had that one blocked), sections (each call is made with all blocked, and none behind it),
-   default. "later": prints "pid N", and waits for a line on standard input first. */
+   all (signals are blocked), unblocks (all, and had that one blocked), sections (each call is made with all
+   blocked, and none behind it), spawns (before each a child is made by posix_spawn, which does that too, and
+   a thread), default. "later": prints "pid N", and waits for a line on standard input first. */
+#include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -70,6 +73,24 @@ static int calls_in_sections(int count) {
   return 0;
 }
 
+static void* idle(void* nothing) {
+  return nothing;
+}
+
+static int calls_behind_children(int count) {
+  char* const words[] = {"true", NULL};
+  for (int i = 0; i < count; i++) {
+    pid_t child;
+    pthread_t thread;
+    int status = 0;
+    if (posix_spawn(&child, "/bin/true", NULL, NULL, words, NULL)) return 12;
+    if (waitpid(child, &status, 0) != child || status != 0) return 13;
+    if (pthread_create(&thread, NULL, idle, NULL) || pthread_join(thread, NULL)) return 14;
+    if (add(i, 1) != i + 1) return 1;
+  }
+  return 0;
+}
+
 static void wait_for_a_line(void) {
   char byte = 0;
   printf("pid %d\n", (int)getpid());
@@ -84,6 +105,7 @@ int main(int argc, char** argv) {
   int count = atoi(argv[2]);
   if (argc > 3) wait_for_a_line();
   if (strcmp(way, "sections") == 0) return calls_in_sections(count);
+  if (strcmp(way, "spawns") == 0) return calls_behind_children(count);
   struct sigaction action = {.sa_handler = SIG_DFL};
   if (strcmp(way, "handler") == 0) action.sa_handler = handler;
   if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;

@@ -247,6 +247,12 @@ void AddressSpace::restore(const tracee::ProcessMemory& memory, Sites which) con
     if (which == Sites::all || !site->watches_signals()) (void)memory.write(site->address, one(site->saved));
 }
 
+void AddressSpace::handler_stands(bool stands) {
+  if (std::exchange(handler_stands_, stands) == stands) return;
+  for (const auto& [address, site] : sites_)
+    if (site->stands_in()) ledger_.stands_in(site->patch, stands);
+}
+
 bool AddressSpace::raise_semaphore(VirtAddr semaphore) {
   return !abandoned_ && semaphores_.raise(semaphore, memory_, foothold_, ledger_);
 }
@@ -283,12 +289,13 @@ std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
   if (foothold_.exists() && !foothold_.stands_in(copy->memory_))
     throw Error::make("it was forked while pages of rtrace were being mapped");
   copy->foothold_ = foothold_;
+  copy->handler_stands_ = handler_stands_;
   foothold_.give_slack_back(copy->memory_);
   copy->semaphores_ = semaphores_.clone_for(child, ledger_);
   for (const auto& [address, site] : sites_) {
     auto twin = std::make_unique<BreakpointSite>(*site);
     twin->patch = ledger_.publish(child, address, one(site->saved), one(kInt3));
-    if (site->stands_in()) ledger_.stands_in(twin->patch);
+    if (handler_stands_ && site->stands_in()) ledger_.stands_in(twin->patch);
     for (uint64_t offset = 0; offset < site->copy_size; offset += CodeArena::kAlignment)
       copy->copies_[site->copy + offset] = twin.get();
     copy->sites_.emplace(address, std::move(twin));

@@ -46,7 +46,7 @@ void AddressSpace::serve(BreakpointSite& site, const Wanted& wanted) {
   site.alone = wanted.alone;
   const auto entry = Foothold::entry_of(site.address, site.copy, site.saved, site.carried());
   if (site.copy) foothold_.add_sites(memory_, {&entry, 1});
-  if (site.stands_in()) ledger_.stands_in(site.patch);
+  if (handler_stands_ && site.stands_in()) ledger_.stands_in(site.patch);
 }
 
 // Shorter where memory ends.
@@ -147,7 +147,7 @@ void AddressSpace::write(std::span<Prepared> prepared, std::span<InstallAnswer> 
     BreakpointSite& site = *one_site.site;
     const bool passes = site.copy || site.emulation;
     if (passes) site.patch = ledger_.publish(pid(), site.address, one(site.saved), one(kInt3));
-    if (site.stands_in()) ledger_.stands_in(site.patch);
+    if (handler_stands_ && site.stands_in()) ledger_.stands_in(site.patch);
     if (!passes) answers[one_site.index] = Declined{"its out-of-line copy cannot be written"};
     if (passes && site.copy && site.patch != PatchLedger::kNone)
       entries.push_back(Foothold::entry_of(site.address, site.copy, site.saved, site.carried()));

@@ -1,35 +1,28 @@
 #include "rtrace/mech/heal.h"
 
-#include <csignal>
 #include <cstring>
 #include <map>
 #include <memory>
 
 #include "rtrace/base/error.h"
 #include "rtrace/mech/semaphores.h"
-#include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/process_memory.h"
 
 namespace rtrace::mech {
 namespace {
 
-struct Healed {
-  std::unique_ptr<tracee::ProcessMemory> memory;  // none where it is gone
-  bool catches_trap = false;
-};
-using Processes = std::map<pid_t, Healed>;
+using Memories = std::map<pid_t, std::unique_ptr<tracee::ProcessMemory>>;
 
-const Healed& process_of(pid_t pid, Processes& processes) {
-  auto [entry, fresh] = processes.try_emplace(pid);
-  if (!fresh) return entry->second;
+// nullptr where the process is gone.
+const tracee::ProcessMemory* memory_of(pid_t pid, Memories& memories) {
+  auto [entry, fresh] = memories.try_emplace(pid);
+  if (!fresh) return entry->second.get();
   try {
-    entry->second.memory = std::make_unique<tracee::ProcessMemory>(pid);
+    entry->second = std::make_unique<tracee::ProcessMemory>(pid);
   } catch (const Error&) {
-    return entry->second;
+    return nullptr;
   }
-  const auto status = tracee::read_status(pid);
-  entry->second.catches_trap = status && (status->caught & tracee::signal_bit(SIGTRAP)) != 0;
-  return entry->second;
+  return entry->second.get();
 }
 
 bool put_back(const Patch& patch, const tracee::ProcessMemory& memory) {
@@ -45,14 +38,14 @@ bool put_back(const Patch& patch, const tracee::ProcessMemory& memory) {
 }  // namespace
 
 size_t heal(PatchTable& table, Standing which) {
-  Processes processes;
+  Memories memories;
   size_t healed = 0;
   const uint64_t used = table.used.load(std::memory_order_acquire);
   for (uint64_t i = 0; i < used && i < PatchTable::kCapacity; ++i) {
     Patch& patch = table.patches[i];
     if (patch.live.load(std::memory_order_acquire) == 0) continue;
-    const auto& [memory, catches_trap] = process_of(patch.pid, processes);
-    if (which == Standing::but_stand_ins && catches_trap && patch.stands_in != 0) continue;
+    if (which == Standing::but_stand_ins && patch.stands_in != 0) continue;
+    const auto* memory = memory_of(patch.pid, memories);
     if (memory != nullptr && patch.length == 0) (void)lower_semaphore(*memory, VirtAddr{patch.address});
     if (memory != nullptr && put_back(patch, *memory)) ++healed;
     patch.live.store(0);

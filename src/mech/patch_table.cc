@@ -39,8 +39,9 @@ PatchLedger::Index PatchLedger::publish(pid_t pid, VirtAddr address, std::span<c
   return index;
 }
 
-void PatchLedger::stands_in(Index index) {
-  if (index != kNone) table_.patches[index].stands_in.store(1, std::memory_order_relaxed);
+void PatchLedger::stands_in(Index index, bool stands) {
+  if (index != kNone)
+    table_.patches[index].stands_in.store(static_cast<uint8_t>(stands), std::memory_order_relaxed);
 }
 
 void PatchLedger::withdraw(Index index) {

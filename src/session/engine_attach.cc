@@ -302,7 +302,7 @@ void Engine::arm_attached(const Process& attached) {
     if (Process* now = still_running(pid, *image)) note_blocked_since(*now);
     if (runs()) open_traps(*image, Wait::no);
     // The first that were asked for may have come too late, and one been there for the rest.
-    if (runs() && image->unfinished() && need_stopped() && runs()) image->finish_arming(need_stopped);
+    if (runs() && image->unfinished() && need_stopped() && runs()) image->finish_arming(stops);
     learn();
   });
 }

@@ -43,7 +43,7 @@ void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopp
           fmt::format("threads of process {} ({}) meet probes while they block SIGTRAP: SIGKILL of rtrace "
                       "could kill it then",
                       task.process->pid, task.process->name));
-    survival.reset_by_kernel();
+    survival.reset_by_kernel(image.space());
     // The hit has unblocked it.
     if (task.trap_blocked == TrapBlocked::with_all) task.trap_blocked = TrapBlocked::kept_open;
   }
@@ -59,10 +59,10 @@ static bool blocks_all(const Task& task, const SignalArguments& call, const Memo
   return is_with_all(task.trap_blocked) || (set && is_with_all(trap_blocked_in(*set)));
 }
 
-// Whether our handler stands in the process for the default action.
+// Whether our handler stands in the process for the default action, or will again.
 bool Engine::is_bridged(const Task& task) {
   const Process& process = *task.process;
-  return process.image != nullptr && process.image->survival().stands() &&
+  return process.image != nullptr && process.image->survival().leaves_a_trace() &&
          process.trap.kind == TrapDisposition::Kind::standard;
 }
 
@@ -108,6 +108,12 @@ void Engine::open_traps(const Image& image, Wait wait) {
     if (wait == Wait::yes && !birth.stopped) born.push_back(tid);
   for (pid_t tid : born)
     if (const auto event = stop_of(tid, kVforkRound)) handle(*event);
+  // Its parent may still have to tell of it.
+  for (const auto& [tid, birth] : births_) {
+    const auto mask = birth.stopped ? tracee::signal_mask(tid) : std::nullopt;
+    if (mask && trap_blocked_in(*mask) == TrapBlocked::with_all)
+      (void)tracee::set_signal_mask(tid, *mask & ~tracee::signal_bit(SIGTRAP));
+  }
 }
 
 // What a watched call comes to, where it need not be made for that. Where system calls are shown, that of a
@@ -141,8 +147,8 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   const bool about_trap = !about_mask && static_cast<int>(call.first) == SIGTRAP;
   if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
   // The child of posix_spawn() sets the default for all that it finds blocked.
-  const bool asks_as_guest = about_mask && task.process->silent && !call.second;
-  if (asks_as_guest) return std::nullopt;
+  const bool asks_as_guest = about_mask && image.pid() != task.process->pid && !call.second;
+  if (asks_as_guest || image.leads_to_watch(site)) return std::nullopt;
   const bool kept = about_mask ? blocks_all(task, call, memory) : leaves_default(kind, call, memory);
   if (kept && is_bridged(task)) {
     auto done = carry_out(task, image, site, regs);
@@ -154,7 +160,7 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   if (ours && survival.leaves_a_trace())
     if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
   observe_signal_call(kind, regs, memory, task.process->trap, task.trap_blocked);
-  if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard);
+  if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard, image.space());
   return std::nullopt;
 }
 

@@ -54,6 +54,8 @@ class Image {
   // Whether what a watched call of the C library does can be done in its place: nobody else's function is
   // meant, and nothing of ours is to be met in it.
   bool may_carry_out(const mech::BreakpointSite& site) const;
+  // Whether what is called there comes by another site that watches it, where it changes what it is to.
+  bool leads_to_watch(const mech::BreakpointSite& site) const;
   // Whether that stopped thread's next instruction is a system call; true where it cannot be seen.
   bool stands_at_syscall(pid_t tid) const;
   bool in_copy(VirtAddr pc) const { return space_->in_copy(pc); }
@@ -261,7 +263,8 @@ class Image {
   std::vector<std::pair<VirtAddr, Range>> definers(std::string_view name) const;
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
   void watch_traced_masks(const NeedStopped& need_stopped);
-  void watch_raw_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
+  enum class Blocking : bool { no, yes };
+  void watch_raw_calls(const elf::LoadedObject& object, Blocking which, const NeedStopped& need_stopped);
   void place(const plan::Plan& plan, const NeedStopped& need_stopped);
   void on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need_stopped);
   void watch_resolver(VirtAddr resolver, const NeedStopped& need_stopped);

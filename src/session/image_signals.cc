@@ -51,8 +51,9 @@ std::vector<std::pair<VirtAddr, Range>> Image::definers(std::string_view name) c
 }
 
 bool Image::may_carry_out(const mech::BreakpointSite& site) const {
-  // One has to be returned through.
-  if (!site.alone || tracee::has_shadow_stack(pid_)) return false;
+  if (!site.alone) return false;
+  if (site.signal_call == SignalCall::Kind::mask_syscall) return true;
+  if (tracee::has_shadow_stack(pid_)) return false;  // it would have to be returned through
   const auto is_own = [&](VirtAddr function) {
     const auto own = file_bytes(function).first(1);
     std::vector<std::byte> now(own.size());
@@ -68,7 +69,19 @@ bool Image::may_carry_out(const mech::BreakpointSite& site) const {
   return true;
 }
 
-// One that is traced itself is to be seen: then not the caller's stub but the function behind it all is where
+bool Image::leads_to_watch(const mech::BreakpointSite& site) const {
+  for (const SignalCall& call : signal_calls()) {
+    if (call.kind != site.signal_call) continue;
+    for (const auto& [function, range] : definers(call.name)) {
+      if (function == site.address) return false;
+      const mech::BreakpointSite* inner = space_->find(function);
+      if (inner != nullptr && inner->watches_signals()) return true;
+    }
+  }
+  return false;
+}
+
+// One at which something stands is passed: then not the caller's stub but the function behind it all is where
 // the call is carried out, by us or by the handler.
 void Image::watch_traced_masks(const NeedStopped& need_stopped) {
   std::vector<SignalWatch> watches;
@@ -90,9 +103,10 @@ static bool changes_signal_state(const elf::LoadedObject& object) {
   return object.file->find_exported("sigaction") && object.file->find_exported("pthread_sigmask");
 }
 
-// While it makes a thread or a process, or a thread ends, all is blocked, past those functions: what is
-// probed in it is met then.
-void Image::watch_raw_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
+// While it makes a thread or a process, or a thread ends, all is blocked, past those functions, and what was
+// blocked before is blocked again: what is probed in it is met between.
+void Image::watch_raw_calls(const elf::LoadedObject& object, Blocking which,
+                            const NeedStopped& need_stopped) {
   constexpr uint64_t kNear = 0x1000;  // what is static in a file of source stands beside what is not
   if (services_.options.syscalls || !changes_signal_state(object)) return;
   std::vector<SignalWatch> watches;
@@ -100,8 +114,9 @@ void Image::watch_raw_calls(const elf::LoadedObject& object, const NeedStopped& 
     const auto function = object.file->find_exported(name);
     if (!function || function->ifunc || function->address.value < kNear) continue;
     const ElfAddr beside = function->address - kNear;
-    for (VirtAddr at : find_mask_syscalls(object.file->bytes_at(beside, 2 * kNear), object.at(beside)))
-      if (space_->find(at) == nullptr && object.maps_executable(at))
+    for (const auto& [at, blocks] :
+         find_mask_syscalls(object.file->bytes_at(beside, 2 * kNear), object.at(beside)))
+      if (blocks == (which == Blocking::yes) && space_->find(at) == nullptr && object.maps_executable(at))
         watches.push_back({at, object.range(), SignalCall::Kind::mask_syscall, true});
   }
   watch(std::move(watches), need_stopped);

@@ -55,6 +55,7 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
   }
   if (space_->has_room(near.begin, sites) && space_->has_room(near.end, sites)) return {};
   auto stopped = need_stopped();
+  if (!stopped && tracee::forbids_calls(pid_)) return "a seccomp filter is in force by now";
   if (!stopped) {
     unfinished_ = true;
     return "no thread of the process could be stopped";
@@ -274,9 +275,14 @@ void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Reloca
 void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
   std::map<elf::ObjectId, std::vector<const plan::ProbePoint*>> by_object;
   for (const auto& point : plan.points) by_object[point.object].push_back(&point);
-  for (const auto& [id, points] : by_object)
-    if (const elf::LoadedObject* target = object(id)) watch_raw_calls(*target, need_stopped);
+  const auto watch_raw = [&](Blocking which) {
+    for (const auto& [id, points] : by_object)
+      if (const elf::LoadedObject* target = object(id)) watch_raw_calls(*target, which, need_stopped);
+  };
+  // Where such a section ends, or within, nothing may stand before those that are in one are known.
+  watch_raw(Blocking::yes);
   need_stopped.masks_watched();
+  watch_raw(Blocking::no);
   // Room for one when the other has taken its own: they may share it.
   for (const auto& [id, points] : by_object) {
     const elf::LoadedObject* target = object(id);

@@ -14,10 +14,11 @@ using Code = std::span<const std::byte>;
 constexpr auto bytes(auto... values) {
   return std::array<std::byte, sizeof...(values)>{static_cast<std::byte>(values)...};
 }
-constexpr auto kNumber = bytes(0xb8, 14, 0, 0, 0);  // mov $SYS_rt_sigprocmask, %eax
-constexpr auto kBlocks = bytes(0x31, 0xff);         // xor %edi, %edi: SIG_BLOCK
-constexpr std::byte kOtherHow{0xbf};                // mov $..., %edi
-constexpr size_t kHowWithin = 80;                   // bytes before
+constexpr auto kNumber = bytes(0xb8, 14, 0, 0, 0);        // mov $SYS_rt_sigprocmask, %eax
+constexpr auto kSetSize = bytes(0x41, 0xba, 8, 0, 0, 0);  // mov $8, %r10d
+constexpr auto kBlocks = bytes(0x31, 0xff);               // xor %edi, %edi
+constexpr std::byte kOtherHow{0xbf};                      // mov $..., %edi
+constexpr size_t kLoadedWithin = 96;                      // bytes before
 
 bool stands_at(Code code, size_t at, Code what) {
   return code.size() - at >= what.size() &&
@@ -37,24 +38,30 @@ std::optional<size_t> system_call_behind(Code code, size_t next, VirtAddr at) {
   return std::nullopt;
 }
 
-// By the last that looks like it.
-bool blocks(Code code, size_t system_call) {
-  for (size_t back = 2; back <= std::min(system_call, kHowWithin); ++back) {
-    const size_t at = system_call - back;
-    if (stands_at(code, at, kBlocks)) return true;
-    if (code[at] == kOtherHow && stands_at(code, at + 2, bytes(0, 0, 0))) return false;
+bool sets_size(Code before) {
+  const Code near = before.last(std::min(before.size(), kLoadedWithin));
+  return std::search(near.begin(), near.end(), kSetSize.begin(), kSetSize.end()) != near.end();
+}
+
+bool blocks(Code before) {
+  for (size_t back = kBlocks.size(); back <= std::min(before.size(), kLoadedWithin); ++back) {
+    const size_t at = before.size() - back;
+    if (stands_at(before, at, kBlocks)) return true;
+    if (before[at] == kOtherHow && stands_at(before, at + 2, bytes(0, 0, 0))) return false;
   }
   return false;
 }
 
 }  // namespace
 
-std::vector<VirtAddr> find_mask_syscalls(Code code, VirtAddr at) {
-  std::vector<VirtAddr> found;
+std::vector<MaskSyscall> find_mask_syscalls(Code code, VirtAddr at) {
+  std::vector<MaskSyscall> found;
   for (size_t i = 0; i < code.size(); ++i) {
     if (!stands_at(code, i, kNumber)) continue;
     const auto system_call = system_call_behind(code, i + kNumber.size(), at);
-    if (system_call && blocks(code, *system_call)) found.push_back(at + *system_call);
+    if (!system_call) continue;
+    const Code before = code.first(*system_call);
+    if (sets_size(before)) found.push_back({at + *system_call, blocks(before)});
   }
   return found;
 }

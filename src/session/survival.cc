@@ -15,23 +15,25 @@ mech::BridgeSite site_of(const tracee::ProcessMemory& memory, pid_t stopped, con
 
 }  // namespace
 
-void Survival::raise(pid_t stopped, const mech::AddressSpace& space) {
+void Survival::raise(pid_t stopped, mech::AddressSpace& space) {
   raised(space, mech::raise_bridge(site_of(space.memory(), stopped, space.foothold())));
 }
 
-void Survival::raise(pid_t stopped, const mech::AddressSpace& space, tracee::RemoteCall& remote) {
+void Survival::raise(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCall& remote) {
   raised(space, mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()), remote));
 }
 
-void Survival::raised(const mech::AddressSpace& space, std::string risk) {
+void Survival::raised(mech::AddressSpace& space, std::string risk) {
   risk_ = std::move(risk);
   state_ = risk_.empty() ? State::standing : State::absent;
+  space.handler_stands(stands());
   RTRACE_LOG(session, 1, "bridge of {}: {}", space.pid(), risk_.empty() ? "stands" : risk_);
 }
 
-bool Survival::lower(pid_t stopped, const mech::AddressSpace& space) {
+bool Survival::lower(pid_t stopped, mech::AddressSpace& space) {
   if (!lower_in(space.memory(), stopped, space)) return false;
   state_ = State::none;
+  space.handler_stands(false);
   return true;
 }
 
@@ -47,8 +49,9 @@ void Survival::decline(const std::string& reason) {
   risk_ = reason;
 }
 
-void Survival::reset_by_kernel() {
+void Survival::reset_by_kernel(mech::AddressSpace& space) {
   if (state_ != State::standing) return;
+  space.handler_stands(false);
   state_ = State::lost;
   lost_since_ = 0;
 }
@@ -57,7 +60,8 @@ bool Survival::wants_raising() const {
   return state_ == State::lost && timestamp().monotonic - lost_since_ > kPause;
 }
 
-void Survival::program_set(bool standard) {
+void Survival::program_set(bool standard, mech::AddressSpace& space) {
+  space.handler_stands(false);
   if (!standard) {
     state_ = State::absent;
     risk_ = "it has set an action for SIGTRAP of its own";

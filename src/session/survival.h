@@ -23,11 +23,11 @@ class Survival {
   const std::string& risk() const { return risk_; }
 
   // Each with a task in a consumed stop, fit for remote calls, and a space that has its foothold.
-  void raise(pid_t stopped, const mech::AddressSpace& space);
+  void raise(pid_t stopped, mech::AddressSpace& space);
   // In the course of calls that are being made anyway.
-  void raise(pid_t stopped, const mech::AddressSpace& space, tracee::RemoteCall& remote);
+  void raise(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCall& remote);
   // False where no system call could be made: then the handler may stand, and our pages must stay.
-  bool lower(pid_t stopped, const mech::AddressSpace& space);
+  bool lower(pid_t stopped, mech::AddressSpace& space);
   // The same in a fork child's memory.
   static bool lower_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space);
 
@@ -35,16 +35,16 @@ class Survival {
   void decline(const std::string& reason);
   // The kernel has reset the action: a thread that blocks SIGTRAP has met an int3 (kernel/signal.c,
   // force_sig_info_to_task). It is raised again before that thread goes on.
-  void reset_by_kernel();
+  void reset_by_kernel(mech::AddressSpace& space);
   // True once: that is to be said.
   bool tells_of_blocking() { return !std::exchange(told_, true); }
   // Time to raise it; where the program has changed the action, not before its call is over.
   bool wants_raising() const;
   // The program has set an action: the default, or one of its own.
-  void program_set(bool standard);
+  void program_set(bool standard, mech::AddressSpace& space);
 
  private:
-  void raised(const mech::AddressSpace& space, std::string risk);
+  void raised(mech::AddressSpace& space, std::string risk);
 
   enum class State : uint8_t { none, standing, lost, absent };
   State state_ = State::none;

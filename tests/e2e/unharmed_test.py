@@ -76,6 +76,14 @@ class Sigtrap(unittest.TestCase):
                 count = (" " + result.trace.replace("\n", "\n ")).count(shown)
                 self.assertGreaterEqual(count, made) if options == ["-S"] else self.assertEqual(count, made)
 
+    def test_what_is_blocked_stays_so_behind_what_the_c_library_blocks_itself(self):
+        for way in ("spawns", "nested", "partial"):
+            for options in (["-x", "execve+munmap+madvise+sigprocmask+__ctype_init@libc.so.*"],
+                            ["-f", "-x", "execve+munmap+sigprocmask@libc.so.*"], ["-x", "getppid@libc.so.*"], ["-S"], []):
+                with self.subTest(way=way, options=options):
+                    result = harness.run(["-F", harness.CONF] + options + ["-x", "add", "--", harness.target("sigtrap"), way, "5"])
+                    self.assertEqual((result.status, result.trace.count("add@libfixture.so(")), (0, 5), result)
+
     def test_a_program_that_does_nothing_about_it_never_gets_one(self):
         self.assertEqual(self.traced("default"), 0)
 

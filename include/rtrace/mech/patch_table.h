@@ -20,8 +20,8 @@ struct Patch {
   static constexpr size_t kMaxLength = 16;
   std::atomic<uint8_t> live;  // set last when published, cleared first when withdrawn
   uint8_t length;             // 0: no bytes, but an SDT semaphore that is raised
-  // An int3 at which the handler carries out what would block SIGTRAP, or look behind the handler: while
-  // others stand it must.
+  // An int3 at which the handler, which stands, carries out what would block SIGTRAP, or look behind it:
+  // while other int3s stand it must.
   std::atomic<uint8_t> stands_in;
   pid_t pid;  // of a process that has the memory
   uint64_t address;
@@ -51,7 +51,7 @@ class PatchLedger {
   Index publish_semaphore(pid_t pid, VirtAddr address) { return publish(pid, address, {}, {}); }
   void withdraw(Index index);
   // Of one that stands: Patch::stands_in.
-  void stands_in(Index index);
+  void stands_in(Index index, bool stands = true);
 
  private:
   PatchTable& table_;

@@ -2,7 +2,8 @@
    COUNT times. WAY: handler (it must run for the program's own traps and no others), ignored, blocked,
    all (signals are blocked), unblocks (all, and had that one blocked), sections (each call is made with all
    blocked, and none behind it), spawns (before each a child is made by posix_spawn, which does that too, and
-   a thread), default. "later": prints "pid N", and waits for a line on standard input first. */
+   a thread), nested (both), partial (a thread is made with that and another blocked), default. "later":
+   prints "pid N", and waits for a line on standard input first; what is blocked is not looked at then. */
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -73,20 +74,34 @@ static int calls_in_sections(int count) {
   return 0;
 }
 
-static void* idle(void* nothing) {
-  return nothing;
+static int looks = 1;  // at what is blocked
+
+static void* is_blocked_here(void* expected) {
+  sigset_t now;
+  pthread_sigmask(SIG_BLOCK, NULL, &now);
+  return looks && (sigismember(&now, SIGTRAP) ? &looks : NULL) != expected ? &looks : NULL;
 }
 
-static int calls_behind_children(int count) {
+// With a child and a thread before each. 0 where all is well.
+static int calls_behind_children(int count, const sigset_t* blocked) {
   char* const words[] = {"true", NULL};
+  void* expected = blocked != NULL ? &looks : NULL;
   for (int i = 0; i < count; i++) {
+    sigset_t was;
     pid_t child;
     pthread_t thread;
+    void* wrong = NULL;
     int status = 0;
+    if (blocked != NULL) change_mask(SIG_BLOCK, blocked, &was);
     if (posix_spawn(&child, "/bin/true", NULL, NULL, words, NULL)) return 12;
     if (waitpid(child, &status, 0) != child || status != 0) return 13;
-    if (pthread_create(&thread, NULL, idle, NULL) || pthread_join(thread, NULL)) return 14;
+    if (is_blocked_here(expected) != NULL) return 14;
+    if (pthread_create(&thread, NULL, is_blocked_here, expected) || pthread_join(thread, &wrong)) return 15;
+    if (wrong != NULL) return 16;
     if (add(i, 1) != i + 1) return 1;
+    if (is_blocked_here(expected) != NULL) return 17;
+    if (blocked != NULL) change_mask(SIG_SETMASK, &was, NULL);
+    if (is_blocked_here(NULL) != NULL) return 18;
   }
   return 0;
 }
@@ -103,9 +118,17 @@ int main(int argc, char** argv) {
   if (argc < 3) return 99;
   const char* way = argv[1];
   int count = atoi(argv[2]);
-  if (argc > 3) wait_for_a_line();
+  looks = argc <= 3;
+  if (!looks) wait_for_a_line();
   if (strcmp(way, "sections") == 0) return calls_in_sections(count);
-  if (strcmp(way, "spawns") == 0) return calls_behind_children(count);
+  sigset_t some, every;
+  sigfillset(&every);
+  sigemptyset(&some);
+  sigaddset(&some, SIGTRAP);
+  sigaddset(&some, SIGUSR1);
+  if (strcmp(way, "spawns") == 0) return calls_behind_children(count, NULL);
+  if (strcmp(way, "nested") == 0) return calls_behind_children(count, &every);
+  if (strcmp(way, "partial") == 0) return calls_behind_children(count, &some);
   struct sigaction action = {.sa_handler = SIG_DFL};
   if (strcmp(way, "handler") == 0) action.sa_handler = handler;
   if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;

@@ -243,7 +243,9 @@ bool Engine::finish_copy(Task& task, Image& image) {
 // The one change of the thread that a hit makes. Until then our death leaves the SIGTRAP to the handler in
 // the process; where none stands it would kill, so that the stop is consumed first.
 void Engine::commit(Task& task, Image& image, const arch::Regs& before, const arch::Regs& regs) {
-  if (task.process->silent || !image.survival().stands()) {
+  // One that runs in its parent's memory has the parent's handler until it sets an action itself.
+  const bool bridged = image.survival().stands() && (!task.process->silent || catches_trap(task.id.tid));
+  if (!bridged) {
     (void)tracee::consume(task.id.tid, tracee::Block::no);
     queue_.forget(task.id.tid);
   }

@@ -70,8 +70,9 @@ bool Image::may_carry_out(const mech::BreakpointSite& site) const {
 }
 
 bool Image::leads_to_watch(const mech::BreakpointSite& site) const {
+  constexpr auto kMask = SignalCall::Kind::mask;  // of which one is made of the other
   for (const SignalCall& call : signal_calls()) {
-    if (call.kind != site.signal_call) continue;
+    if (call.kind != kMask || site.signal_call != kMask) continue;
     for (const auto& [function, range] : definers(call.name)) {
       if (function == site.address) return false;
       const mech::BreakpointSite* inner = space_->find(function);

@@ -46,7 +46,7 @@ struct SignalCall {
   std::string_view name;
   Kind kind = Kind::none;
 };
-// Of a kind, each behind those that it calls itself.
+// Those of masks each behind those that it calls itself.
 const std::vector<SignalCall>& signal_calls();
 // Whether a function of that name is watched where it is called, for what it does to the mask.
 bool changes_masks(std::string_view name);

@@ -36,7 +36,8 @@ class Sigtrap(unittest.TestCase):
         self.assertEqual(self.traced("handler"), 100)
 
     def test_a_program_that_ignores_it_goes_on_ignoring_it(self):
-        self.traced("ignored")
+        for way in ("ignored", "sigset"):
+            self.traced(way)
 
     def test_a_program_that_blocks_it_keeps_it_blocked(self):
         self.assertEqual(self.traced("blocked"), 0)

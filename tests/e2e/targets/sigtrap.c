@@ -1,9 +1,11 @@
 /* sigtrap WAY COUNT [later]: what the program itself does with SIGTRAP stays as it is while add is called
-   COUNT times. WAY: handler (it must run for the program's own traps and no others), ignored, blocked,
-   all (signals are blocked), unblocks (all, and had that one blocked), sections (each call is made with all
-   blocked, and none behind it), spawns (before each a child is made by posix_spawn, which does that too, and
-   a thread), nested (both), partial (a thread is made with that and another blocked), default. "later":
-   prints "pid N", and waits for a line on standard input first; what is blocked is not looked at then. */
+   COUNT times. WAY: handler (it must run for the program's own traps and no others), ignored, sigset (the
+   same, by that function), blocked, all (signals are blocked), unblocks (all, and had that one blocked),
+   sections (each call is made with all blocked, and none behind it), spawns (before each a child is made by
+   posix_spawn, which does that too, and a thread), nested (both), partial (a thread is made with that and
+   another blocked), default. "later": prints "pid N", and waits for a line on standard input first; what is
+   blocked is not looked at then. */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -133,6 +135,10 @@ int main(int argc, char** argv) {
   if (strcmp(way, "handler") == 0) action.sa_handler = handler;
   if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;
   sigaction(SIGTRAP, &action, NULL);
+  if (strcmp(way, "sigset") == 0) {
+    action.sa_handler = SIG_IGN;
+    sigset(SIGTRAP, SIG_IGN);
+  }
   if (strcmp(way, "unblocks") == 0) {
     sigset_t all, one;
     sigfillset(&all);

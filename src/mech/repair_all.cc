@@ -57,6 +57,7 @@ bool Rounds::is_waited_for(const Patient& patient) const {
 void Rounds::visit(pid_t pid, Patient& patient, bool files, Visit which) {
   const bool first = patient.visits++ == 0;
   patient.waits = false;
+  if (first) patient.outcome.name = tracee::read_comm(pid);
   RepairOnce once;
   try {
     once = repair_once(pid, patient.bytes, files, which);

@@ -249,6 +249,7 @@ void Engine::commit(Task& task, Image& image, const arch::Regs& before, const ar
     (void)tracee::consume(task.id.tid, tracee::Block::no);
     queue_.forget(task.id.tid);
   }
+  moment::enter(Moment::registers_due);
   if (arch::equal_but_pc(before, regs))
     (void)tracee::set_pc(task.id.tid, regs.pc());
   else

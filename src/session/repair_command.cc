@@ -47,11 +47,10 @@ void say(const std::string& what) {
   (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
-using Names = std::map<pid_t, std::string>;
 using Outcomes = std::map<pid_t, mech::RepairOutcome>;
 
 // False where foreign code stands in one.
-bool tell(const Outcomes& outcomes, const std::set<pid_t>& named, Names& names, bool quiet) {
+bool tell(const Outcomes& outcomes, const std::set<pid_t>& named, bool quiet) {
   bool all = true;
   for (const auto& [pid, outcome] : outcomes) {
     const bool stands = outcome.repaired.standing > 0;
@@ -59,7 +58,7 @@ bool tell(const Outcomes& outcomes, const std::set<pid_t>& named, Names& names, 
     // Of another's child that has ended, or that runs in its parent's memory, there is nothing to say.
     const bool told = outcome.failure.empty() && (named.contains(pid) || !outcome.repaired.nothing());
     if (told && (stands || !quiet))
-      say(fmt::format("{} ({}): {}", pid, names[pid], describe(outcome.repaired)));
+      say(fmt::format("{} ({}): {}", pid, outcome.name, describe(outcome.repaired)));
   }
   return all;
 }
@@ -78,12 +77,10 @@ std::string describe_staying_pages(const std::vector<pid_t>& pids, const std::st
 
 // The processes that were named, and whatever else the tracers that died in them have left: children.
 int repair_processes(const Options& options) {
-  Names names;
   std::map<pid_t, std::string> refused;
   std::map<pid_t, std::vector<mech::ForeignBytes>> known;
   std::set<uint64_t> sessions;
   for (pid_t pid : options.pids) {
-    names[pid] = tracee::read_comm(pid);
     if (std::string reason = why_not_repairable(pid); !reason.empty()) {
       refused[pid] = reason;
       continue;
@@ -91,17 +88,13 @@ int repair_processes(const Options& options) {
     known[pid];
     sessions.merge(mech::sessions_in(pid));
   }
-  const auto others = [&] {
-    auto pids = mech::find_sessions(sessions);
-    for (pid_t pid : pids) names.try_emplace(pid, tracee::read_comm(pid));
-    return pids;
-  };
+  const auto others = [&] { return mech::find_sessions(sessions); };
   const Outcomes outcomes = mech::repair_all(std::move(known), others, {.files = true});
   const std::set<pid_t> named(options.pids.begin(), options.pids.end());
   for (const auto& [pid, outcome] : outcomes)
     if (!outcome.failure.empty() && named.contains(pid)) refused[pid] = outcome.failure;
   for (const auto& [pid, reason] : refused) say(fmt::format("cannot repair {}: {}", pid, reason));
-  const bool all = tell(outcomes, named, names, options.quiet > 0);
+  const bool all = tell(outcomes, named, options.quiet > 0);
   return all && refused.empty() ? 0 : 1;
 }
 

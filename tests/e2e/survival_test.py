@@ -30,8 +30,8 @@ ROUNDS = 1 if harness.MECHANISM else 7  # what stays of trampolines is waited fo
 FORCED = 1
 PARTS = 11
 HEALED = 1.0  # seconds in which a survivor has put the code right
-MOMENTS = ("waiting", "stop-peeked", "registers-written", "stepping", "remote-call", "call-begun", "call-under-way", "mapped",
-           "byte-write", "stop-all", "detach")
+MOMENTS = ("waiting", "stop-peeked", "registers-due", "registers-written", "stepping", "remote-call", "call-begun",
+           "call-under-way", "mapped", "byte-write", "stop-all", "detach")
 # Why pages may stay: a trampoline's call that has not returned, or what reads like one on a stack.
 TOLD = re.compile(r"pages of rtrace stay mapped in it(, unused| for good): "
                   r"a (child of it runs in its memory|thread is still inside a wrapped call|wrapped call has not returned)")
@@ -308,8 +308,9 @@ class Survival(unittest.TestCase):
         self.goes_on(what)
         repaired = harness.run(["--repair", "-p", str(self.target.pid)], separate=False)
         self.assertEqual(repaired.status, 0, repaired)
-        self.assertRegex(repaired.stderr, r"^rtrace: \d+ \(survive\): (\d+ places? in its code put back|"
-                         "nothing of a tracer was found in it)")  # it died before it had changed anything
+        # Nothing where it died before it had changed anything.
+        self.assertRegex(repaired.stderr, r"(?m)^rtrace: %d \(survive\): (\d+ places? in its code put back|"
+                         "nothing of a tracer was found in it)" % self.target.pid)
         self.is_clean(what, self.is_told(repaired))
         self.goes_on(what)
 
@@ -502,11 +503,12 @@ class BetweenTheStopsOfACallThatBlocksAllSignals(unittest.TestCase):
         traced = ["-x", "pthread_sigmask@libc.so.*", "-x", "sigprocmask@libc.so.*"]
         for options in ([], traced, ["-e", "*sigmask+sigprocmask"], ["-S", *traced[2:]]):
             self.at_each("sections", "waiting", options, 4)
-        self.at_each("sections", "registers-written", traced, 8)
+        for moment in ("registers-due", "registers-written"):
+            self.at_each("sections", moment, traced, 8)
 
     def test_nor_its_children_where_the_c_library_blocks_them_for_its_own_ends(self):
-        for way in ("spawns", "nested"):
-            self.at_each(way, "waiting", ["-x", "execve+munmap+madvise+sigprocmask+__ctype_init@libc.so.*"], 12)
+        for way, moment in itertools.product(("spawns", "nested"), ("waiting", "registers-due")):
+            self.at_each(way, moment, ["-x", "execve+munmap+madvise+sigprocmask+__ctype_init@libc.so.*"], 12)
 
 
 class AnInterruptAfterTheEngineHasGone(unittest.TestCase):

@@ -12,6 +12,7 @@ enum class Moment : uint32_t {
   starting,
   waiting,            // for an event
   stop_peeked,        // a thread stands at a stop that is still the kernel's to deliver
+  registers_due,      // what it is to go on with is known, and not written
   registers_written,  // it has its new registers, and has not been resumed
   stepping,           // a thread with its signals held back runs one instruction
   remote_call,        // a thread makes a system call for us
@@ -22,7 +23,7 @@ enum class Moment : uint32_t {
   stop_all,
   detach,  // all stand; code, handler and mappings are put back
 };
-inline constexpr unsigned kMoments = 12;
+inline constexpr unsigned kMoments = 13;
 std::string_view name_of(Moment moment);
 
 namespace moment {

@@ -46,6 +46,7 @@ Repaired repair(pid_t pid, const std::vector<ForeignBytes>& known, const RepairW
 // foreign code: children may be forked all the while. The code of all is put right before anything is waited
 // for, and all together are waited for no longer than one.
 struct RepairOutcome {
+  std::string name;  // as /proc/PID/comm had it when it was found
   Repaired repaired;
   std::string failure;  // why it could not be traced; then nothing else is said
 };

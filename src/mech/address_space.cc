@@ -253,6 +253,18 @@ void AddressSpace::handler_stands(bool stands) {
     if (site->stands_in()) ledger_.stands_in(site->patch, stands);
 }
 
+void AddressSpace::rest_mask_syscalls(bool rests) {
+  for (const auto& [address, site] : sites_) {
+    if (site->signal_call != agent::SignalCall::mask_syscall || !site->probes.empty() || site->return_site)
+      continue;
+    site->resting = rests;
+    std::byte now{};
+    const bool read = memory_.read_forced(address, {&now, 1}) == 1;
+    if (read && now == (rests ? kInt3 : site->saved))
+      (void)memory_.write(address, one(rests ? site->saved : kInt3));
+  }
+}
+
 bool AddressSpace::raise_semaphore(VirtAddr semaphore) {
   return !abandoned_ && semaphores_.raise(semaphore, memory_, foothold_, ledger_);
 }
@@ -272,7 +284,8 @@ void AddressSpace::complete_from(const AddressSpace& parent) {
   const std::unordered_set<const BreakpointSite*> known(standing.begin(), standing.end());
   for (const auto& [address, site] : sites_) {
     std::byte now{};
-    if (known.contains(site.get()) || memory_.read_forced(address, {&now, 1}) != 1 || now != site->saved)
+    if (known.contains(site.get()) || site->resting || memory_.read_forced(address, {&now, 1}) != 1 ||
+        now != site->saved)
       continue;
     std::vector<std::byte> code(site->copy_size);
     const bool copied =

@@ -41,6 +41,7 @@ std::vector<InstallAnswer> AddressSpace::install_together(std::span<const Wanted
 
 // A site that stands for something else is to watch such a call too.
 void AddressSpace::serve(BreakpointSite& site, const Wanted& wanted) {
+  if (std::exchange(site.resting, false)) (void)memory_.write(site.address, one(kInt3));
   if (wanted.signal_call == agent::SignalCall::none) return;
   site.signal_call = wanted.signal_call;
   site.alone = wanted.alone;

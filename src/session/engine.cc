@@ -243,9 +243,7 @@ bool Engine::finish_copy(Task& task, Image& image) {
 // The one change of the thread that a hit makes. Until then our death leaves the SIGTRAP to the handler in
 // the process; where none stands it would kill, so that the stop is consumed first.
 void Engine::commit(Task& task, Image& image, const arch::Regs& before, const arch::Regs& regs) {
-  // One that runs in its parent's memory has the parent's handler until it sets an action itself.
-  const bool bridged = image.survival().stands() && (!task.process->silent || catches_trap(task.id.tid));
-  if (!bridged) {
+  if (!is_caught(task, image)) {
     (void)tracee::consume(task.id.tid, tracee::Block::no);
     queue_.forget(task.id.tid);
   }
@@ -306,6 +304,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   if (const mech::BreakpointSite* still = image->space().find(address)) image->space().pass(*still, next);
   if (site.asks) next.raw.rax = static_cast<uint64_t>(tid);
   if (carried_out) next = carried_out->regs;
+  open_mask(tid, carried_out);
   commit(task, *image, regs, next);
   settle_signals(task, taken, carried_out);
   if (!(replayed && finish_copy(task, *image))) go_on(task, 0);

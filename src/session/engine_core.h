@@ -75,7 +75,8 @@ class Engine {
   std::shared_ptr<Image> image_of(pid_t child) const;
   bool follows(const Process& parent) const;
   bool shares_memory_with_any(pid_t child) const;
-  void begin_orphan(pid_t child, const std::shared_ptr<Image>& image);
+  void begin_orphan(pid_t child, const std::shared_ptr<Image>& image,
+                    std::optional<TrapBlocked> trap_blocked);
   void begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked);
   void begin_new_process(pid_t child, Task& parent, Birth birth);
   void abandon_image(const Process& process) const;
@@ -92,14 +93,16 @@ class Engine {
   std::optional<CarriedOut> carry_out(Task& task, const Image& image, const mech::BreakpointSite& site,
                                       const arch::Regs& regs);
   static bool is_bridged(const Task& task);
+  static bool is_caught(const Task& task, Image& image);
   static void open_trap(Task& task);
   enum class Wait : bool { no, yes };
   void open_traps(const Image& image, Wait wait);
   void open_traps_before_sites(pid_t pid, const Image& image);
-  static void answer_awaited(Task& task);
-  static void at_signal_system_call(Task& task, const arch::Regs& regs);
+  void answer_awaited(Task& task);
+  void at_signal_system_call(Task& task, const arch::Regs& regs);
   static bool taken_for_hit(pid_t tid);
-  static void settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done);
+  static void open_mask(pid_t tid, const std::optional<CarriedOut>& done);
+  void settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done);
   static bool keep_pending(Task& task);
   bool step_aside(Task& task, const arch::Regs& regs);
   void let_go_of_fork(pid_t child, Image& parent_image);
@@ -301,8 +304,9 @@ class Engine {
     bool stopped = false;
     tracee::NewTask::Kind kind = tracee::NewTask::Kind::clone;
     bool shares_memory = false;
-    uint64_t seen = 0;         // monotonic, of the child's stop
-    pid_t parent_process = 0;  // by /proc, when the child's stop was seen
+    uint64_t seen = 0;                        // monotonic, of the child's stop
+    pid_t parent_process = 0;                 // by /proc, when the child's stop was seen
+    std::optional<TrapBlocked> trap_blocked;  // the parent's at its event, or what we have made of it
     // The parent's at its event, for a child with a copy of its memory.
     LiveCalls open;
     std::optional<mech::ThreadState> recorder;

@@ -184,6 +184,9 @@ bool Engine::settle_and_run(Leaving& leaving, pid_t tid) {
   settle(task);
   if (task.listening || leaving.calls(task.process->pid, tid)) return false;
   leaving.settled.insert(tid);
+  const Image* image = task.process->image.get();
+  const bool clean = image != nullptr && image->is_leaving();
+  if (clean && is_with_all(task.trap_blocked)) close_trap(tid);  // no int3 stands any more
   run_on(leaving, tid);
   return true;
 }

@@ -128,7 +128,7 @@ Engine::Met Engine::back_to_site(const Task& task, arch::Regs& regs) {
       now && image != nullptr && (image->space().hit(*now) != nullptr || image->space().met_removed(*now));
   if (!met) return Met::nothing;
   // Where no handler stands the kernel would kill by what we leave to it.
-  if (task.process->silent || !image->survival().stands()) (void)tracee::consume(tid, tracee::Block::no);
+  if (!is_caught(task, *image)) (void)tracee::consume(tid, tracee::Block::no);
   regs = *now;
   regs.set_pc(arch::pc_at_breakpoint(*now));
   if (tracee::set_registers(tid, regs) == tracee::Alive::gone) return Met::gone;

@@ -66,6 +66,15 @@ bool Engine::is_bridged(const Task& task) {
          process.trap.kind == TrapDisposition::Kind::standard;
 }
 
+// Whether our handler gets a SIGTRAP that is left to the kernel. A process that runs in another's memory has
+// that one's handler until it sets an action itself.
+bool Engine::is_caught(const Task& task, Image& image) {
+  const Process& process = *task.process;
+  if (!image.survival().stands()) return false;
+  return image.pid() == process.pid ||
+         (process.trap.kind == TrapDisposition::Kind::standard && catches_trap(task.id.tid));
+}
+
 // A stopped thread that has blocked all signals unseen.
 void Engine::open_trap(Task& task) {
   task.opens_trap = false;
@@ -109,10 +118,11 @@ void Engine::open_traps(const Image& image, Wait wait) {
   for (pid_t tid : born)
     if (const auto event = stop_of(tid, kVforkRound)) handle(*event);
   // Its parent may still have to tell of it.
-  for (const auto& [tid, birth] : births_) {
+  for (auto& [tid, birth] : births_) {
     const auto mask = birth.stopped ? tracee::signal_mask(tid) : std::nullopt;
-    if (mask && trap_blocked_in(*mask) == TrapBlocked::with_all)
-      (void)tracee::set_signal_mask(tid, *mask & ~tracee::signal_bit(SIGTRAP));
+    if (!mask || trap_blocked_in(*mask) != TrapBlocked::with_all || tracee::forbids_calls(tid)) continue;
+    (void)tracee::set_signal_mask(tid, *mask & ~tracee::signal_bit(SIGTRAP));
+    birth.trap_blocked = TrapBlocked::kept_open;
   }
 }
 
@@ -147,7 +157,8 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   const bool about_trap = !about_mask && static_cast<int>(call.first) == SIGTRAP;
   if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
   // The child of posix_spawn() sets the default for all that it finds blocked.
-  const bool asks_as_guest = about_mask && image.pid() != task.process->pid && !call.second;
+  const bool guest = image.pid() != task.process->pid;
+  const bool asks_as_guest = about_mask && guest && !call.second;
   if (asks_as_guest || image.leads_to_watch(site)) return std::nullopt;
   const bool kept = about_mask ? blocks_all(task, call, memory) : leaves_default(kind, call, memory);
   if (kept && is_bridged(task)) {
@@ -156,7 +167,7 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
     return done;
   }
   Survival& survival = image.survival();
-  const bool ours = about_trap && !task.process->silent;
+  const bool ours = about_trap && !guest;
   if (ours && survival.leaves_a_trace())
     if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
   observe_signal_call(kind, regs, memory, task.process->trap, task.trap_blocked);
@@ -171,8 +182,9 @@ void Engine::at_signal_system_call(Task& task, const arch::Regs& regs) {
       carry_out_system_call(task.id.tid, regs, task.process->image->space().memory(), task.trap_blocked);
   if (!done) return;
   task.awaits_signal_call = 0;
+  open_mask(task.id.tid, done);
   (void)tracee::set_registers(task.id.tid, done->regs);
-  if (done->mask) (void)tracee::set_signal_mask(task.id.tid, *done->mask);
+  settle_signals(task, false, done);
 }
 
 // What an int3 that meets SIGTRAP blocked finds waiting comes in its place (kernel/signal.c, legacy_queue):
@@ -183,10 +195,24 @@ bool Engine::taken_for_hit(pid_t tid) {
   return info && info->si_code <= 0;
 }
 
-// Behind the hit's commit.
+// Before the hit's commit: what would be lost with us behind it, a section's end above all. The SIGTRAP of
+// the hit, that is still the kernel's, stays deliverable.
+void Engine::open_mask(pid_t tid, const std::optional<CarriedOut>& done) {
+  if (done && done->mask && done->repeatable)
+    (void)tracee::set_signal_mask(tid, *done->mask & ~tracee::signal_bit(SIGTRAP));
+}
+
+// Behind it.
 void Engine::settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done) {
-  if (taken) (void)tgkill(task.process->pid, task.id.tid, SIGTRAP);
-  if (done && done->mask) (void)tracee::set_signal_mask(task.id.tid, *done->mask);
+  const pid_t tid = task.id.tid;
+  if (taken) (void)tgkill(task.process->pid, tid, SIGTRAP);
+  if (!done || !done->mask) return;
+  const bool blocks_trap = (*done->mask & tracee::signal_bit(SIGTRAP)) != 0;
+  if (blocks_trap) {  // or our death would leave one pending
+    (void)tracee::consume(tid, tracee::Block::no);
+    queue_.forget(tid);
+  }
+  if (blocks_trap || !done->repeatable) (void)tracee::set_signal_mask(tid, *done->mask);
 }
 
 // Somebody has sent SIGTRAP to a thread that is to have it blocked, and has it open for our sake: it waits,

@@ -92,8 +92,8 @@ void Engine::begin_orphans(Process& parent) {
   for (const auto& [tid, birth] : births_)
     if (birth.stopped && birth.parent_process == parent.pid) orphans.push_back(tid);
   for (pid_t tid : orphans) {
-    births_.erase(tid);
-    begin_orphan(tid, parent.image);
+    const auto birth = births_.extract(tid);
+    begin_orphan(tid, parent.image, birth.mapped().trap_blocked);
   }
   // Threads that died before their first stop never come; a child that only its parent told of still does.
   std::erase_if(births_, [&](const auto& birth) {
@@ -111,9 +111,9 @@ void Engine::begin_stale_births() {
         (nothing_was_due_ > birth.seen + kStale || now - birth.seen > kStaleBehind))
       stale.push_back(tid);
   for (pid_t tid : stale) {
-    births_.erase(tid);
+    const auto birth = births_.extract(tid);
     untold_.insert(tid);
-    begin_orphan(tid, image_of(tid));
+    begin_orphan(tid, image_of(tid), birth.mapped().trap_blocked);
   }
 }
 
@@ -133,16 +133,18 @@ bool Engine::shares_memory_with_any(pid_t child) const {
                      [&](const auto& entry) { return tracee::share_memory(child, entry.first); });
 }
 
-void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
+void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image,
+                          std::optional<TrapBlocked> trap_blocked) {
   // A thread is known by its process, also where its parent's event is only late because we were slow.
   for (const auto& [pid, process] : processes_) {
     if (pid != child && is_thread_of(child, *process))
-      return begin_thread(child, *process, read_trap_blocked(child));
+      return begin_thread(child, *process, trap_blocked.value_or(read_trap_blocked(child)));
   }
   const bool same_program = image != nullptr && image->is_of(child);
   const bool shared = shares_memory_with_any(child);
   if (!shared && (!options_.follow || !same_program || image->is_leaving())) {
     if (same_program) let_go_of_fork(child, *image);
+    if (trap_blocked == TrapBlocked::kept_open) close_trap(child);
     (void)tracee::detach(child);
     return;
   }
@@ -153,6 +155,7 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image) {
   process.image = own.image;
   process.trap = trap_of_orphan(child, image.get());
   Task& task = add_task(child, process);
+  task.trap_blocked = trap_blocked.value_or(TrapBlocked::no);
   if (own.anew)
     arm_child(task);
   else if (!shared)
@@ -195,6 +198,7 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     birth.parent = task.id.tid;
     birth.kind = stop.kind;
     birth.shares_memory = *shares;
+    if (!birth.trap_blocked) birth.trap_blocked = task.trap_blocked;
     if (owners_ && stop.kind == tracee::NewTask::Kind::vfork) (void)tracee::stop_at_vfork_end(task.id.tid);
     // When the child comes to its first stop the parent may have returned from what it is in now.
     const bool followed = follows(*task.process);
@@ -219,15 +223,16 @@ void Engine::begin_child(pid_t tid) {
   Birth birth = std::move(told);
   births_.erase(tid);
   auto parent = tasks_.find(birth.parent);
-  if (parent == tasks_.end()) return begin_orphan(tid, image_of(tid));
+  if (parent == tasks_.end()) return begin_orphan(tid, image_of(tid), birth.trap_blocked);
   if (is_thread_of(tid, *parent->second->process))
-    return begin_thread(tid, *parent->second->process, parent->second->trap_blocked);
+    return begin_thread(tid, *parent->second->process, birth.trap_blocked.value_or(TrapBlocked::no));
   begin_new_process(tid, *parent->second, std::move(birth));
 }
 
 void Engine::begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked) {
   Task& thread = add_task(tid, process);
   thread.trap_blocked = trap_blocked;
+  if (trap_blocked == TrapBlocked::kept_open) open_trap(thread);  // it was made before that was so, or behind
   begin_record_of(thread);
   thread.muted = options_.ltrace_compat && !options_.follow;
   go_on(thread, 0);
@@ -267,6 +272,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   const bool followed = follows(*parent.process);
   if (!followed && !shares_memory) {
     if (image != nullptr) let_go_of_fork(child, *image);
+    if (birth.trap_blocked == TrapBlocked::kept_open) close_trap(child);
     (void)tracee::detach(child);
     return;
   }
@@ -278,7 +284,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   process.trap = parent.process->trap;
   process.image = own.image;
   Task& task = add_task(child, process);
-  task.trap_blocked = parent.trap_blocked;
+  task.trap_blocked = birth.trap_blocked.value_or(TrapBlocked::no);
   if (shares_memory) lend_thread_pointer(parent, task, birth.kind);
   if (shares_memory && image != nullptr) open_trap(task);  // its parent blocked it unseen
   if (own.anew) {

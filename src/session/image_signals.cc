@@ -72,7 +72,7 @@ bool Image::may_carry_out(const mech::BreakpointSite& site) const {
 bool Image::leads_to_watch(const mech::BreakpointSite& site) const {
   constexpr auto kMask = SignalCall::Kind::mask;  // of which one is made of the other
   for (const SignalCall& call : signal_calls()) {
-    if (call.kind != kMask || site.signal_call != kMask) continue;
+    if (call.kind != kMask || site.signal_call != kMask || !site.alone) continue;
     for (const auto& [function, range] : definers(call.name)) {
       if (function == site.address) return false;
       const mech::BreakpointSite* inner = space_->find(function);
@@ -109,7 +109,8 @@ static bool changes_signal_state(const elf::LoadedObject& object) {
 void Image::watch_raw_calls(const elf::LoadedObject& object, Blocking which,
                             const NeedStopped& need_stopped) {
   constexpr uint64_t kNear = 0x1000;  // what is static in a file of source stands beside what is not
-  if (services_.options.syscalls || !changes_signal_state(object)) return;
+  // Where nothing is carried out what ends a section would be met with SIGTRAP blocked.
+  if (services_.options.syscalls || survival_.is_given_up() || !changes_signal_state(object)) return;
   std::vector<SignalWatch> watches;
   for (std::string_view name : {"posix_spawn", "pthread_create", "pthread_kill"}) {
     const auto function = object.file->find_exported(name);

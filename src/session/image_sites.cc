@@ -55,7 +55,10 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
   }
   if (space_->has_room(near.begin, sites) && space_->has_room(near.end, sites)) return {};
   auto stopped = need_stopped();
-  if (!stopped && tracee::forbids_calls(pid_)) return "a seccomp filter is in force by now";
+  if (!stopped && tracee::forbids_calls(pid_)) {
+    decline_survival("a seccomp filter is in force by now");
+    return "a seccomp filter is in force by now";
+  }
   if (!stopped) {
     unfinished_ = true;
     return "no thread of the process could be stopped";
@@ -289,9 +292,10 @@ void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
     if (target == nullptr) continue;
     const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
     need_stopped.let_go();
-    // One that is placed without room is unknown to the handler: its turn comes.
+    // One that is placed without room is unknown to the handler: its turn comes, or never does.
     if (object(id) == nullptr || (!no_room.empty() && unfinished_)) continue;
-    for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
+    const bool kills = !no_room.empty() && survival_.leaves_a_trace();
+    for (const plan::ProbePoint* point : points) kills ? refuse(*point, no_room) : arm_point(*point, no_room);
   }
   if (!by_object.empty()) watch_traced_masks(need_stopped);
 }

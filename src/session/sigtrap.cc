@@ -183,6 +183,7 @@ std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, a
   regs.raw.rip = *to;
   if (length == 0) regs.raw.rsp += sizeof *to;
   done.regs = regs;
+  done.repeatable = !call.third;
   return done;
 }
 
@@ -205,6 +206,7 @@ std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
   regs.raw.orig_rax = static_cast<uint64_t>(-1);
   regs.raw.rax = 0;
   done.regs = regs;
+  done.repeatable = !call.third;
   return done;
 }
 

@@ -88,6 +88,7 @@ bool leaves_default(SignalCall::Kind kind, const SignalArguments& call, const Me
 struct CarriedOut {
   arch::Regs regs;
   std::optional<uint64_t> mask;
+  bool repeatable = false;  // once more it comes to the same, in a thread that has the new mask
 };
 // At the function's entry, or the instruction.
 std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, arch::Regs regs,

@@ -62,6 +62,7 @@ bool Survival::wants_raising() const {
 
 void Survival::program_set(bool standard, mech::AddressSpace& space) {
   space.handler_stands(false);
+  space.rest_mask_syscalls(!standard);  // nothing is carried out then, and the program's handler would go
   if (!standard) {
     state_ = State::absent;
     risk_ = "it has set an action for SIGTRAP of its own";

@@ -85,6 +85,12 @@ class Sigtrap(unittest.TestCase):
                     result = harness.run(["-F", harness.CONF] + options + ["-x", "add", "--", harness.target("sigtrap"), way, "5"])
                     self.assertEqual((result.status, result.trace.count("add@libfixture.so(")), (0, 5), result)
 
+    def test_no_probe_of_ours_is_met_there_that_takes_its_handler_away(self):
+        result = harness.run(["-F", harness.CONF, "-x", "getppid", "-x", "add", "--", harness.target("sigtrap"), "caught", "5"])
+        self.assertEqual((result.status, result.trace.count("add@libfixture.so("), result.trace.count("--- SIGTRAP")),
+                         (0, 5, 4), result)
+        self.assertNotIn("while they block SIGTRAP", result.trace + result.stderr)
+
     def test_a_program_that_does_nothing_about_it_never_gets_one(self):
         self.assertEqual(self.traced("default"), 0)
 

@@ -142,6 +142,9 @@ class AddressSpace {
   std::string part_copies(pid_t stopped, Range slack, const Foothold::Pieces& kept);
   std::string unmap_rings(pid_t stopped, Range slack);
 
+  // The sites that watch masks alone, at instructions: whether their int3s are to stand. Tasks may run.
+  void rest_mask_syscalls(bool rests);
+
   size_t size() const { return sites_.size(); }
 
  private:

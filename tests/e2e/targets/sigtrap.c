@@ -3,8 +3,8 @@
    same, by that function), blocked, all (signals are blocked), unblocks (all, and had that one blocked),
    sections (each call is made with all blocked, and none behind it), spawns (before each a child is made by
    posix_spawn, which does that too, and a thread), nested (both), partial (a thread is made with that and
-   another blocked), default. "later": prints "pid N", and waits for a line on standard input first; what is
-   blocked is not looked at then. */
+   another blocked), caught (spawns, with a handler from the second call on), default. "later": prints "pid
+   N", and waits for a line on standard input first; whether SIGTRAP is blocked is not looked at then. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -76,18 +76,18 @@ static int calls_in_sections(int count) {
   return 0;
 }
 
-static int looks = 1;  // at what is blocked
+static int looked_at = SIGTRAP;  // whether it is blocked
 
 static void* is_blocked_here(void* expected) {
   sigset_t now;
   pthread_sigmask(SIG_BLOCK, NULL, &now);
-  return looks && (sigismember(&now, SIGTRAP) ? &looks : NULL) != expected ? &looks : NULL;
+  return (sigismember(&now, looked_at) ? &looked_at : NULL) != expected ? &looked_at : NULL;
 }
 
 // With a child and a thread before each. 0 where all is well.
 static int calls_behind_children(int count, const sigset_t* blocked) {
   char* const words[] = {"true", NULL};
-  void* expected = blocked != NULL ? &looks : NULL;
+  void* expected = blocked != NULL ? &looked_at : NULL;
   for (int i = 0; i < count; i++) {
     sigset_t was;
     pid_t child;
@@ -108,6 +108,17 @@ static int calls_behind_children(int count, const sigset_t* blocked) {
   return 0;
 }
 
+static int calls_with_a_handler(int count) {
+  const struct sigaction action = {.sa_handler = handler};
+  int wrong = calls_behind_children(1, NULL);
+  if (wrong || sigaction(SIGTRAP, &action, NULL)) return wrong;
+  for (int i = 1; i < count; i++) {
+    if ((wrong = calls_behind_children(1, NULL))) return wrong;
+    if (raise(SIGTRAP) || handled != i) return 19;
+  }
+  return 0;
+}
+
 static void wait_for_a_line(void) {
   char byte = 0;
   printf("pid %d\n", (int)getpid());
@@ -120,8 +131,10 @@ int main(int argc, char** argv) {
   if (argc < 3) return 99;
   const char* way = argv[1];
   int count = atoi(argv[2]);
-  looks = argc <= 3;
-  if (!looks) wait_for_a_line();
+  if (argc > 3) {
+    looked_at = SIGUSR1;
+    wait_for_a_line();
+  }
   if (strcmp(way, "sections") == 0) return calls_in_sections(count);
   sigset_t some, every;
   sigfillset(&every);
@@ -131,6 +144,7 @@ int main(int argc, char** argv) {
   if (strcmp(way, "spawns") == 0) return calls_behind_children(count, NULL);
   if (strcmp(way, "nested") == 0) return calls_behind_children(count, &every);
   if (strcmp(way, "partial") == 0) return calls_behind_children(count, &some);
+  if (strcmp(way, "caught") == 0) return calls_with_a_handler(count);
   struct sigaction action = {.sa_handler = SIG_DFL};
   if (strcmp(way, "handler") == 0) action.sa_handler = handler;
   if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;

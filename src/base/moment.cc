@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::string_view, kMoments> kNames = {
     "starting",   "waiting",     "stop-peeked", "registers-due",  "registers-written",
     "stepping",   "remote-call", "call-begun",  "call-under-way", "mapped",
-    "byte-write", "stop-all",    "detach"};
+    "byte-write", "put-back",    "stop-all",    "detach"};
 
 std::atomic<uint32_t> nowhere;
 Moment fatal = Moment::starting;

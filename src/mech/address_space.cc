@@ -242,9 +242,21 @@ std::vector<const BreakpointSite*> AddressSpace::standing_in(const tracee::Proce
   return standing;
 }
 
+// In the order in which they go. Who may ask for the action, last, finds none of ours to set back.
+static int rank(const BreakpointSite& site) {
+  if (!site.watches_signals()) return 0;
+  if (agent::is_about_mask(site.signal_call)) return 1;
+  return site.signal_call == agent::SignalCall::sigaction ? 3 : 2;
+}
+
 void AddressSpace::restore(const tracee::ProcessMemory& memory, Sites which) const {
-  for (const BreakpointSite* site : standing_in(memory))
-    if (which == Sites::all || !site->watches_signals()) (void)memory.write(site->address, one(site->saved));
+  auto standing = standing_in(memory);
+  std::ranges::sort(standing, {}, [](const BreakpointSite* site) { return rank(*site); });
+  for (const BreakpointSite* site : standing) {
+    if (which == Sites::but_signal_calls && site->watches_signals()) break;
+    const moment::Scope here(Moment::put_back);
+    (void)memory.write(site->address, one(site->saved));
+  }
 }
 
 void AddressSpace::handler_stands(bool stands) {

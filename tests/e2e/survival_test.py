@@ -31,7 +31,7 @@ FORCED = 1
 PARTS = 11
 HEALED = 1.0  # seconds in which a survivor has put the code right
 MOMENTS = ("waiting", "stop-peeked", "registers-due", "registers-written", "stepping", "remote-call", "call-begun",
-           "call-under-way", "mapped", "byte-write", "stop-all", "detach")
+           "call-under-way", "mapped", "byte-write", "put-back", "stop-all", "detach")
 # Why pages may stay: a trampoline's call that has not returned, or what reads like one on a stack.
 TOLD = re.compile(r"pages of rtrace stay mapped in it(, unused| for good): "
                   r"a (child of it runs in its memory|thread is still inside a wrapped call|wrapped call has not returned)")
@@ -346,7 +346,7 @@ class Survival(unittest.TestCase):
 
     def test_the_engine_dies_at_each_of_its_moments(self):
         for moment in MOMENTS:
-            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "call-begun": 3, "call-under-way": 6, "mapped": 1, "byte-write": 12, "stepping": 20}.get(moment, 2000)
+            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "call-begun": 3, "call-under-way": 6, "mapped": 1, "byte-write": 12, "put-back": 3, "stepping": 20}.get(moment, 2000)
             for number in range(FORCED):
                 for both in (False, True) if not harness.MECHANISM else (random.random() < 0.5,):
                     self.force(moment, random.randint(1, most), both)
@@ -454,6 +454,27 @@ class AProgramThatBlocksAllSignals(unittest.TestCase):
                 for _ in range(3):
                     process.expect("ran")
                 self.assertIsNone(process.process.poll())
+
+    def test_nor_do_its_children_meet_one_that_rtrace_died_before_it_could_take_out(self):
+        """Before it runs its own code is put back in each, and what watches its signals stands as long as the rest."""
+        script = "$stdout.sync = true\nwhile $stdin.gets\n  system('true') or exit 1\n  puts 'ran'\nend"
+        number, died = 1, True
+        while died:
+            with harness.Target(["/usr/bin/ruby", "-e", script]) as process:
+                rtrace = self.dies_at("put-back:%d:both" % number, process)
+                process.go()
+                process.expect("ran")
+                died = rtrace.process.poll() is not None
+                Survival.done_with(rtrace)
+            number += 3 if ROUNDS <= 7 else 1
+        self.assertGreater(number, 20)
+
+    def dies_at(self, moment, process):
+        os.environ["RTRACE_DIE_AT"] = moment
+        try:
+            return harness.Attached(["-x", "exec*+sig*+*sigmask@libc.so.*"], [process.pid])
+        finally:
+            del os.environ["RTRACE_DIE_AT"]
 
     def orphan(self, process, both, first):
         """Its tracers die after so many children since the attach."""

@@ -20,10 +20,11 @@ enum class Moment : uint32_t {
   call_under_way,     // it has been resumed for that, and its next stop is nobody's yet
   mapped,             // by such a call, and its header does not stand yet
   byte_write,         // a patch has been published and is being written
+  put_back,           // a byte of the program's is about to stand again where an int3 does
   stop_all,
   detach,  // all stand; code, handler and mappings are put back
 };
-inline constexpr unsigned kMoments = 13;
+inline constexpr unsigned kMoments = 14;
 std::string_view name_of(Moment moment);
 
 namespace moment {

@@ -102,8 +102,10 @@ class AddressSpace {
   bool met_removed(const arch::Regs& regs) const;
 
   // Puts original bytes back, in this memory or in that of a fork child with a copy of it. Only where an int3
-  // of ours is still there. Tasks may run; those that watch what the program does with SIGTRAP must stay
-  // until none does. The sites stay known: a thread may still report a hit from before.
+  // of ours is still there. Tasks may run; those that watch what the program does with SIGTRAP go last, for
+  // whoever meets the others when we have died needs it open and the handler raised, and must stay until none
+  // runs: of them what asks for its action at the very end, for that is done where masks have been changed
+  // (before exec, by some). The sites stay known: a thread may still report a hit from before.
   enum class Sites : bool { all, but_signal_calls };
   void restore(const tracee::ProcessMemory& memory, Sites which = Sites::all) const;
   // An SDT semaphore goes one up while we trace, and down again with lower_semaphores(). False where it

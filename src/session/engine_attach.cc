@@ -86,7 +86,7 @@ std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
 // gives the process its image.
 std::shared_ptr<Image> Engine::image_of_seized(pid_t pid, std::shared_ptr<Image> image,
                                                std::string& failure) {
-  constexpr uint64_t kExecPatience = 100'000'000;  // ns
+  constexpr uint64_t kExecPatience = 1'000'000'000;  // ns; as a rule a few ms, on a busy machine more
   constexpr timespec kPause{0, 200'000};
   const uint64_t deadline = monotonic_now() + kExecPatience;
   for (;;) {

@@ -232,7 +232,9 @@ void Engine::begin_child(pid_t tid) {
 void Engine::begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked) {
   Task& thread = add_task(tid, process);
   thread.trap_blocked = trap_blocked;
-  if (trap_blocked == TrapBlocked::kept_open) open_trap(thread);  // it was made before that was so, or behind
+  // Its parent had blocked it unseen, and was opened behind that.
+  const bool unseen = is_bridged(thread) && process.image->is_arming();
+  if (unseen || trap_blocked == TrapBlocked::kept_open) open_trap(thread);
   begin_record_of(thread);
   thread.muted = options_.ltrace_compat && !options_.follow;
   go_on(thread, 0);

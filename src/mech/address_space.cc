@@ -242,11 +242,21 @@ std::vector<const BreakpointSite*> AddressSpace::standing_in(const tracee::Proce
   return standing;
 }
 
-// In the order in which they go. Who may ask for the action, last, finds none of ours to set back.
+// In the order in which they go. What ends a section, and the functions, are met within those of the C
+// library; who asks for the action, last, finds none of ours to set back.
 static int rank(const BreakpointSite& site) {
-  if (!site.watches_signals()) return 0;
-  if (agent::is_about_mask(site.signal_call)) return 1;
-  return site.signal_call == agent::SignalCall::sigaction ? 3 : 2;
+  switch (site.signal_call) {
+    case agent::SignalCall::none:
+      return 0;
+    case agent::SignalCall::mask_syscall:
+      return site.begins ? 3 : 1;
+    case agent::SignalCall::mask:
+      return 2;
+    case agent::SignalCall::sigaction:
+      return 5;
+    default:
+      return 4;
+  }
 }
 
 void AddressSpace::restore(const tracee::ProcessMemory& memory, Sites which) const {
@@ -266,15 +276,20 @@ void AddressSpace::handler_stands(bool stands) {
 }
 
 void AddressSpace::rest_mask_syscalls(bool rests) {
-  for (const auto& [address, site] : sites_) {
-    if (site->signal_call != agent::SignalCall::mask_syscall || !site->probes.empty() || site->return_site)
-      continue;
-    site->resting = rests;
-    std::byte now{};
-    const bool read = memory_.read_forced(address, {&now, 1}) == 1;
-    if (read && now == (rests ? kInt3 : site->saved))
-      (void)memory_.write(address, one(rests ? site->saved : kInt3));
-  }
+  const auto change = [&](bool begins) {
+    for (const auto& [address, site] : sites_) {
+      const bool watches = site->signal_call == agent::SignalCall::mask_syscall;
+      if (!watches || site->begins != begins || !site->probes.empty() || site->return_site) continue;
+      site->resting = rests;
+      std::byte now{};
+      const bool read = memory_.read_forced(address, {&now, 1}) == 1;
+      if (read && now == (rests ? kInt3 : site->saved))
+        (void)memory_.write(address, one(rests ? site->saved : kInt3));
+    }
+  };
+  // None stands where a section ends while what begins one is not seen.
+  change(!rests);
+  change(rests);
 }
 
 bool AddressSpace::raise_semaphore(VirtAddr semaphore) {

@@ -30,6 +30,7 @@ std::vector<InstallAnswer> AddressSpace::install_together(std::span<const Wanted
     if (site.site == nullptr) continue;
     site.site->signal_call = wanted[i].signal_call;
     site.site->alone = wanted[i].alone;
+    site.site->begins = wanted[i].begins;
     prepared.push_back(std::move(site));
   }
   write_copies(prepared);
@@ -45,6 +46,7 @@ void AddressSpace::serve(BreakpointSite& site, const Wanted& wanted) {
   if (wanted.signal_call == agent::SignalCall::none) return;
   site.signal_call = wanted.signal_call;
   site.alone = wanted.alone;
+  site.begins = wanted.begins;
   const auto entry = Foothold::entry_of(site.address, site.copy, site.saved, site.carried());
   if (site.copy) foothold_.add_sites(memory_, {&entry, 1});
   if (handler_stands_ && site.stands_in()) ledger_.stands_in(site.patch);
@@ -91,10 +93,10 @@ std::optional<InstallAnswer> AddressSpace::prepare(Prepared& prepared, const Wan
   site->saved = code[0];
   site->emulation = arch::emulation_for(code, wanted.address);
   auto refusal = prepare_copy(prepared, *site, code);
-  if (refusal && !site->emulation) {
-    if (refusal->reason.empty()) return Busy{"no room for an out-of-line copy near it yet"};
-    return *refusal;
-  }
+  // The handler leads threads to copies: where it stands, what has none for want of room would end them.
+  if (refusal && refusal->reason.empty() && (!site->emulation || handler_stands_))
+    return Busy{"no room for an out-of-line copy near it yet"};
+  if (refusal && !site->emulation) return *refusal;
   if (!refusal && site->emulation && leads_behind_int3(*site->emulation, code, memory_))
     site->emulation.reset();
   prepared.site = std::move(site);

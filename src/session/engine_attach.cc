@@ -87,7 +87,8 @@ std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
 std::shared_ptr<Image> Engine::image_of_seized(pid_t pid, std::shared_ptr<Image> image,
                                                std::string& failure) {
   constexpr uint64_t kExecPatience = 1'000'000'000;  // ns; as a rule a few ms, on a busy machine more
-  constexpr timespec kPause{0, 200'000};
+  constexpr long kLongestPause = 10'000'000;         // ns
+  timespec pause{0, 200'000};
   const uint64_t deadline = monotonic_now() + kExecPatience;
   for (;;) {
     if (image != nullptr && image->is_current()) return image;
@@ -97,7 +98,8 @@ std::shared_ptr<Image> Engine::image_of_seized(pid_t pid, std::shared_ptr<Image>
     if (answer.event)
       handle(*answer.event);
     else
-      nanosleep(&kPause, nullptr);
+      nanosleep(&pause, nullptr);
+    pause.tv_nsec = std::min(2 * pause.tv_nsec, kLongestPause);
     const auto process = processes_.find(pid);
     if (process == processes_.end()) return nullptr;
     if (process->second->image != nullptr) return process->second->image;

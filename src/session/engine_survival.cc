@@ -208,7 +208,8 @@ void Engine::settle_signals(const Task& task, bool taken, const std::optional<Ca
   if (taken) (void)tgkill(task.process->pid, tid, SIGTRAP);
   if (!done || !done->mask) return;
   const bool blocks_trap = (*done->mask & tracee::signal_bit(SIGTRAP)) != 0;
-  if (blocks_trap) {  // or our death would leave one pending
+  Image* image = task.process->image.get();
+  if (blocks_trap && image != nullptr && is_caught(task, *image)) {  // or our death would leave one pending
     (void)tracee::consume(tid, tracee::Block::no);
     queue_.forget(tid);
   }

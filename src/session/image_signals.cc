@@ -10,7 +10,8 @@ struct Image::SignalWatch {
   VirtAddr address;
   Range object;
   SignalCall::Kind kind;
-  bool alone;  // no other function can be meant
+  bool alone;           // no other function can be meant
+  bool begins = false;  // what others end
 };
 
 void Image::watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped) {
@@ -22,7 +23,7 @@ void Image::watch(std::vector<SignalWatch> watches, const NeedStopped& need_stop
   std::erase_if(watches, [&](const SignalWatch& one) { return object_at(one.address) == nullptr; });
   std::vector<mech::AddressSpace::Wanted> wanted;
   for (const SignalWatch& one : watches)
-    wanted.push_back({one.address, file_bytes(one.address), one.kind, one.alone});
+    wanted.push_back({one.address, file_bytes(one.address), one.kind, one.alone, one.begins});
   (void)space_->install_together(wanted);
 }
 
@@ -71,15 +72,18 @@ bool Image::may_carry_out(const mech::BreakpointSite& site) const {
 
 bool Image::leads_to_watch(const mech::BreakpointSite& site) const {
   constexpr auto kMask = SignalCall::Kind::mask;  // of which one is made of the other
+  if (site.signal_call != kMask) return false;
+  bool leads = false;
   for (const SignalCall& call : signal_calls()) {
-    if (call.kind != kMask || site.signal_call != kMask || !site.alone) continue;
+    if (call.kind != kMask) continue;
     for (const auto& [function, range] : definers(call.name)) {
-      if (function == site.address) return false;
+      // Another's function of the name may be made of nothing.
+      if (function == site.address) return leads && site.alone;
       const mech::BreakpointSite* inner = space_->find(function);
-      if (inner != nullptr && inner->watches_signals()) return true;
+      leads |= inner != nullptr && inner->watches_signals();
     }
   }
-  return false;
+  return leads;
 }
 
 // One at which something stands is passed: then not the caller's stub but the function behind it all is where
@@ -119,7 +123,7 @@ void Image::watch_raw_calls(const elf::LoadedObject& object, Blocking which,
     for (const auto& [at, blocks] :
          find_mask_syscalls(object.file->bytes_at(beside, 2 * kNear), object.at(beside)))
       if (blocks == (which == Blocking::yes) && space_->find(at) == nullptr && object.maps_executable(at))
-        watches.push_back({at, object.range(), SignalCall::Kind::mask_syscall, true});
+        watches.push_back({at, object.range(), SignalCall::Kind::mask_syscall, true, blocks});
   }
   watch(std::move(watches), need_stopped);
 }

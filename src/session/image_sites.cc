@@ -104,8 +104,9 @@ const std::string* Image::watch_return(VirtAddr address, const NeedStopped& need
       installed->site->return_site = true;
       return nullptr;
     }
-    const auto* declined = std::get_if<mech::Declined>(&answer);
-    reason = declined != nullptr ? declined->reason : no_room;
+    if (const auto* declined = std::get_if<mech::Declined>(&answer)) reason = declined->reason;
+    if (const auto* busy = std::get_if<mech::Busy>(&answer))
+      reason = no_room.empty() ? busy->reason : no_room;
   }
   RTRACE_LOG(session, 1, "return to {} cannot be seen: {}", address, reason);
   // Once for each reason: code made at run time may return to any number of addresses.
@@ -292,10 +293,9 @@ void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
     if (target == nullptr) continue;
     const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
     need_stopped.let_go();
-    // One that is placed without room is unknown to the handler: its turn comes, or never does.
+    // One that is placed without room is unknown to the handler: its turn comes.
     if (object(id) == nullptr || (!no_room.empty() && unfinished_)) continue;
-    const bool kills = !no_room.empty() && survival_.leaves_a_trace();
-    for (const plan::ProbePoint* point : points) kills ? refuse(*point, no_room) : arm_point(*point, no_room);
+    for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
   }
   if (!by_object.empty()) watch_traced_masks(need_stopped);
 }

@@ -19,7 +19,7 @@ class Survival {
   bool stands() const { return state_ == State::standing; }
   // Something of our action may be in the process: the handler, or what the kernel leaves when it resets one.
   bool leaves_a_trace() const { return state_ == State::standing || state_ == State::lost; }
-  // Nor will it be.
+  // Nor will it be, unless the program sets the default action.
   bool is_given_up() const { return state_ == State::absent; }
   // Why the next hit after our death would kill the process; empty where it would not.
   const std::string& risk() const { return risk_; }

@@ -457,17 +457,21 @@ class AProgramThatBlocksAllSignals(unittest.TestCase):
 
     def test_nor_do_its_children_meet_one_that_rtrace_died_before_it_could_take_out(self):
         """Before it runs its own code is put back in each, and what watches its signals stands as long as the rest."""
-        script = "$stdout.sync = true\nwhile $stdin.gets\n  system('true') or exit 1\n  puts 'ran'\nend"
-        number, died = 1, True
-        while died:
-            with harness.Target(["/usr/bin/ruby", "-e", script]) as process:
-                rtrace = self.dies_at("put-back:%d:both" % number, process)
-                process.go()
-                process.expect("ran")
-                died = rtrace.process.poll() is not None
-                Survival.done_with(rtrace)
-            number += 3 if ROUNDS <= 7 else 1
-        self.assertGreater(number, 20)
+        asks = "$stdout.sync = true\nwhile $stdin.gets\n  system('true') or exit 1\n  puts 'ran'\nend"
+        blocks = ("import os, sys\nfor _ in sys.stdin:\n  child = os.fork()\n  if child == 0:\n"
+                  "    os._exit(os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)[1])\n"
+                  "  if os.waitpid(child, 0)[1]: sys.exit(1)\n  print('ran', flush=True)")
+        for program in (["/usr/bin/ruby", "-e", asks], self.PYTHON + [blocks]):
+            number, died = 1, True
+            while died:
+                with harness.Target(program) as process:
+                    rtrace = self.dies_at("put-back:%d:both" % number, process)
+                    process.go()
+                    process.expect("ran")
+                    died = harness.tracer(process.pid) == 0
+                    Survival.done_with(rtrace)
+                number += 3 if ROUNDS <= 7 else 1
+            self.assertGreater(number, 20, program)
 
     def dies_at(self, moment, process):
         os.environ["RTRACE_DIE_AT"] = moment

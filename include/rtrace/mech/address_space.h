@@ -61,6 +61,7 @@ class AddressSpace {
     std::span<const std::byte> expected;
     agent::SignalCall signal_call{};  // that it watches
     bool alone = false;               // of BreakpointSite
+    bool begins = false;
   };
   std::vector<InstallAnswer> install_together(std::span<const Wanted> wanted);
 

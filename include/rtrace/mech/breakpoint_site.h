@@ -61,6 +61,7 @@ struct BreakpointSite {
   // What the handler in the process may do in the place of the call.
   agent::SignalCall carried() const { return alone ? signal_call : agent::SignalCall::none; }
   bool stands_in() const { return copy && carried() != agent::SignalCall::none; }
+  bool begins = false;       // of a mask_syscall: it blocks all, where others end what it began
   bool resting = false;      // its own byte stands, for it would be met where nothing can be done
   bool met_blocked = false;  // by a thread with all signals blocked
   bool initializer = false;  // owner: an object's first initializer, passed once when it has been relocated

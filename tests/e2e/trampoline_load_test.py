@@ -215,6 +215,12 @@ class ThroughPadding(UnderLoad):
                 return thread, hop
         self.fail("no thread came by (%d); the program: %s" % (done.returncode, self.load.process.poll()))
 
+    def pcs_of_stopped(self):
+        """Nothing while one still runs: to its stop, which a repair has interrupted."""
+        tasks = "/proc/%d/task" % self.load.pid
+        words = {task: harness.read_text("%s/%s/syscall" % (tasks, task)).split()[-1] for task in os.listdir(tasks)}
+        return None if "running" in words.values() else {task: int(word, 16) for task, word in words.items()}
+
     def test_who_stands_between_the_jumps_finds_the_other(self):
         self.kill("engine", "front", when=self.is_settled)
         thread, hop = self.park_between_the_jumps()
@@ -222,9 +228,8 @@ class ThroughPadding(UnderLoad):
         said = self.repair((0, 1))
         near, short = jumps(self.load.pid)
         self.assertEqual(short, [], said)
-        tasks = "/proc/%d/task" % self.load.pid
         # It may not be the only one there, and where another is elsewhere in what is ours the hop stays too, which is said.
-        pcs = {task: int(harness.read_text("%s/%s/syscall" % (tasks, task)).split()[-1], 16) for task in os.listdir(tasks)}
+        pcs = harness.wait_until(self.pcs_of_stopped, "all threads are stopped as before")
         found = (said, thread, hex(hop), {task: hex(pc) for task, pc in pcs.items()})
         if hop in pcs.values():
             self.assertIn(hop, near, found)

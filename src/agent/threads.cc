@@ -69,6 +69,11 @@ bool settle(const Control& control, Slot& slot) {
   auto& shared = *reinterpret_cast<SharedHeader*>(control.shared);
   __atomic_or_fetch(&shared.used[index / 64], uint64_t{1} << index % 64, __ATOMIC_RELEASE);
   __atomic_store_n(&slot.tid, tid, __ATOMIC_RELEASE);
+  // A child that a handler has forked meanwhile has no rings: one that it was given by this it must not keep.
+  if (!owner_lives(control)) {
+    slot.capacity = 0;
+    return false;
+  }
   if (control.mode == Mode::count) {
     forget_open_calls(control, slot);
     return true;

@@ -83,6 +83,13 @@ class Counting(unittest.TestCase):
                 if options == COUNTING:
                     self.assertGreater(harness.Summary(result.trace).rows[NAMES[1]]["calls"], 100000, result)
 
+    def test_children_that_a_handler_forks_in_the_midst_of_the_first_wrapped_call_live(self):
+        """There the thread is given its records, which the child has none of."""
+        for _ in range(ROUNDS):
+            result = harness.run(["--mechanism=trampoline", "--where", "dur > 3600s", "-x", "labs@libc.so.*",
+                                  harness.target("counts"), "forking", "3"])
+            self.assertEqual((result.status, result.stdout), (0, "forks 3 died 0\n"), result)
+
     def test_children_that_a_handler_forks_while_rtrace_leaves_live(self):
         """Nobody sees them, and what they return into is the recorder's code still."""
         for options in (COUNTING, ["--mechanism=trampoline", "--where", "dur > 3600s"]):

@@ -3,6 +3,7 @@
    shared: its first word ends it, the second counts wrong results, the others how often each thread has
    called both. counts WAY N: calls of known number, printed at the end; see ways[]. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -173,6 +174,7 @@ static int failing(long n) {
 
 static volatile sig_atomic_t is_child;
 static volatile long forked, died, forks_wanted;
+static volatile int bad_status;  // of the last that died; -errno: there was none to die
 static const struct itimerval soon = {{0, 0}, {0, 300}};
 
 /* The child goes on with what the handler has interrupted. */
@@ -185,7 +187,10 @@ static void on_tick_fork(int number) {
     return;
   }
   int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) died = died + 1;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+    died = died + 1;
+    bad_status = child < 0 ? -errno : status;
+  }
   if (forked < forks_wanted) setitimer(ITIMER_REAL, &soon, NULL);
 }
 
@@ -209,6 +214,7 @@ static int forking(long n) {
     _exit(sum != calls);
   }
   printf("forks %ld died %ld\n", forked, died);
+  if (died != 0) printf("status %d\n", bad_status);
   return sum != calls;
 }
 

@@ -28,10 +28,13 @@ std::string Foothold::part(const Means& means, const tracee::ProcessMemory& pare
   return part_from(means, *control, {{0, {bytes.begin(), bytes.end()}}});
 }
 
-std::string Foothold::part_for_good(const Means& means, const Pieces& kept) const {
+std::string Foothold::part_for_good(const Means& means, const Pieces& kept) {
   if (!existed() || !shared_.begin) return {};
   const auto control = means.memory.read_value<agent::Control>(control_.begin + agent::kControlOffset);
-  return control ? part_from(means, *control, kept) : "its memory cannot be read";
+  if (!control) return "its memory cannot be read";
+  std::string failure = part_from(means, *control, kept);
+  if (failure.empty()) shared_.end = shared_.begin + size_without_rings(*control);
+  return failure;
 }
 
 uint64_t Foothold::size_without_rings(const agent::Control& control) const {
@@ -39,8 +42,8 @@ uint64_t Foothold::size_without_rings(const agent::Control& control) const {
 }
 
 // The header, which fork children may share, says first what is left: what the program maps in its place is
-// not ours.
-std::string Foothold::unmap_rings(const Means& means) const {
+// not ours, nor is it in children that are yet to come.
+std::string Foothold::unmap_rings(const Means& means) {
   if (!existed() || !shared_.begin) return {};
   const auto control = means.memory.read_value<agent::Control>(control_.begin + agent::kControlOffset);
   if (!control) return "its memory cannot be read";
@@ -51,7 +54,9 @@ std::string Foothold::unmap_rings(const Means& means) const {
     return "its memory cannot be written";
   tracee::RemoteCall remote(means.stopped, means.memory, borrowed.address());
   const auto answer = remote.call(SYS_munmap, {shared_.begin.value + size, shared_.size() - size});
-  return answer && *answer == 0 ? std::string() : "the thread could not make the system call";
+  if (answer != 0) return "the thread could not make the system call";
+  shared_.end = shared_.begin + size;
+  return {};
 }
 
 namespace {

@@ -145,10 +145,10 @@ Trampolines::Answer Trampolines::write_slot(const Function& function, const Made
 }
 
 // What it held then, which led to us, may be called whenever the program likes.
-bool Trampolines::slot_was_written_to() const {
+bool Trampolines::slot_was_written_to(const tracee::ProcessMemory& memory) const {
   return std::ranges::any_of(entries_, [&](const auto& entry) {
     if (!is_of_slot(entry.second.note)) return false;
-    const auto now = read_slot(space_.memory(), entry.first);
+    const auto now = read_slot(memory, entry.first);
     return now && !holds(*now, entry.second.note.original);
   });
 }

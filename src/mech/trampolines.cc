@@ -322,7 +322,8 @@ std::string Trampolines::why_needed(std::span<const StoppedThread> threads) cons
   if (!begun_) return {};
   if (std::ranges::any_of(threads, [&](const auto& thread) { return leads_to_wrapper(thread); }))
     return "a thread is still inside a wrapped call";
-  if (slot_was_written_to()) return "the program has written to a GOT slot, and may have kept what it held";
+  if (slot_was_written_to(space_.memory()))
+    return "the program has written to a GOT slot, and may have kept what it held";
   return has_open_calls() ? "a wrapped call has not returned" : "";
 }
 

@@ -165,20 +165,18 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image,
 
 // clone(2), clone3(2): whether the child runs in the parent's memory. nullopt where the parent died.
 std::optional<bool> Engine::shares_memory(Task& parent, tracee::NewTask::Kind kind) {
-  if (kind == tracee::NewTask::Kind::vfork) return true;
-  // A clone whose child ends with SIGCHLD shows as a fork, whether it shares memory or not (kernel/fork.c,
-  // kernel_clone).
+  // A clone whose child ends with SIGCHLD shows as a fork, and one with CLONE_VFORK as a vfork, whether it
+  // shares memory or not (kernel/fork.c, kernel_clone).
   auto regs = tracee::registers(parent.id.tid);
   if (!regs) return std::nullopt;
-  uint64_t flags = regs->syscall_argument(0);
-  if (regs->raw.orig_rax == SYS_clone3 && parent.process->image != nullptr)
-    flags = parent.process->image->space()
-                .memory()
-                .read_value<uint64_t>(VirtAddr{regs->syscall_argument(0)})
-                .value_or(0);
-  if (regs->raw.orig_rax != SYS_clone3 && regs->raw.orig_rax != SYS_clone)
-    return kind != tracee::NewTask::Kind::fork;
-  return (flags & CLONE_VM) != 0;
+  const bool by_kind = kind != tracee::NewTask::Kind::fork;
+  const uint64_t argument = regs->syscall_argument(0);
+  std::optional<uint64_t> flags;
+  if (regs->raw.orig_rax == SYS_clone)
+    flags = argument;
+  else if (regs->raw.orig_rax == SYS_clone3 && parent.process->image != nullptr)
+    flags = parent.process->image->space().memory().read_value<uint64_t>(VirtAddr{argument});
+  return flags ? (*flags & CLONE_VM) != 0 : by_kind;
 }
 
 bool Engine::follows(const Process& parent) const {
@@ -187,8 +185,6 @@ bool Engine::follows(const Process& parent) const {
 
 void Engine::on(Task& task, tracee::NewTask stop) {
   const auto child = tracee::event_message(task.id.tid);
-  // vfork(2) by clone shows as a vfork event, and by clone3 too: the flags are asked only of what shows as
-  // clone or fork.
   const auto shares = child ? shares_memory(task, stop.kind) : std::nullopt;
   const auto tid = static_cast<pid_t>(child.value_or(0));
   // What has begun as an orphan is told of too late.

@@ -83,7 +83,7 @@ bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) con
   if (!no_wrapping_.empty()) return true;
   if (wrapping_.trampolines == nullptr) return false;
   const auto thread = mech::look_at(tid, memory, tracee::read_maps(memory.pid()), mech::Below::nothing);
-  return !thread || wrapping_.trampolines->is_needed_by(*thread);
+  return !thread || wrapping_.trampolines->is_needed_by(*thread, memory);
 }
 
 }  // namespace rtrace::session

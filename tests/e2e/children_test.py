@@ -98,6 +98,35 @@ class Nested(unittest.TestCase):
         self.assertEqual(len(counted[0]), 2, results)
 
 
+class Waited(unittest.TestCase):
+    """clone(2) with CLONE_VFORK shows as a vfork, whose child may have memory of its own all the same."""
+    PARENT = """
+import ctypes, os, sys
+print("ready", flush=True)
+sys.stdin.readline()
+CLONE_VFORK, SIGCHLD, SYS_clone = 0x4000, 17, 56
+child = ctypes.CDLL(None).syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0)
+if child == 0:
+    print("child", os.getpid(), flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+    def test_a_child_with_memory_of_its_own_is_let_go_with_its_own_code(self):
+        with harness.Target(["/usr/bin/python3", "-c", self.PARENT]) as parent:
+            parent.expect("ready")
+            attached = harness.Attached(["-c", "-x", "malloc@libc.so.*"], [parent.pid])
+            self.addCleanup(attached.abandon)
+            parent.go()
+            child = int(parent.expect(r"child (\d+)").group(1))
+            self.assertEqual((harness.tracer(child), harness.altered_code(child)), (0, []))
+            parent.go()
+            self.assertEqual(parent.finish()[1], 0)
+            attached.process.wait(harness.PATIENCE)
+            attached.process.stdout.close()
+
+
 class Shell(unittest.TestCase):
     def test_a_pipeline_of_several_children_ends_as_without_rtrace(self):
         script = "for i in 1 2 3; do %s leaf & done; wait; echo all" % harness.target("children")

@@ -198,6 +198,7 @@ class Unharmed(Case):
         self.program.wait_for_wrappers("add", "twice")
         self.assertEqual([self.program.ask("keep"), self.program.ask("hook")], [0, 0])
         self.assertEqual(self.program.ask("calls %d" % COUNT), sum_of_calls(COUNT))
+        self.assertEqual(self.program.ask("children 50"), 50)
         result = rtrace.stop()
         self.assertEqual(self.program.led_elsewhere(), {"add"})
         self.assertEqual(self.program.ask("calls %d" % COUNT), sum_of_calls(COUNT))

@@ -127,9 +127,9 @@ class Foothold {
   // In its own memory, whose threads all stand, some inside wrappers, when it is about to be let go of: what
   // they go on to write there is nobody else's, and their fork children find all of it. `kept`: what is to be
   // in the shared mapping, whose rings go. What went wrong, in words.
-  std::string part_for_good(const Means& means, const Pieces& kept) const;
+  std::string part_for_good(const Means& means, const Pieces& kept);
   // The rings alone, where there are no records.
-  std::string unmap_rings(const Means& means) const;
+  std::string unmap_rings(const Means& means);
   // They have been in its own memory.
   void forget_mapped() { mapped_ = false; }
 

@@ -112,10 +112,10 @@ class Trampolines {
   // Whether it stands in our code or will come back to it, for all that its stack shows. Dead frames may have
   // left words that look so.
   bool leads_to_wrapper(const StoppedThread& thread) const;
-  // In a copy of this memory that is about to be freed of our pages. Of stacks that no thread runs on, only
-  // the counts tell.
-  bool is_needed_by(const StoppedThread& child) const {
-    return leads_to_wrapper(child) || (!lent_.empty() && has_open_calls());
+  // In a copy of this memory that is about to be freed of our pages, and has its own slots again. Of stacks
+  // that no thread runs on, only the counts tell.
+  bool is_needed_by(const StoppedThread& child, const tracee::ProcessMemory& memory) const {
+    return leads_to_wrapper(child) || (!lent_.empty() && has_open_calls()) || slot_was_written_to(memory);
   }
   // An object has left the link map. What stands there all the same is restored with the others.
   void forget(Range range);
@@ -169,7 +169,7 @@ class Trampolines {
   Answer write_slot(const Function& function, const Made& made);
   std::variant<Moves, Busy> way_from(const Function::Probe& probe, VirtAddr entry,
                                      std::span<const StoppedThread> threads) const;
-  bool slot_was_written_to() const;
+  bool slot_was_written_to(const tracee::ProcessMemory& memory) const;
 
   AddressSpace& space_;
   PatchLedger& ledger_;

@@ -9,6 +9,8 @@
 // r11: the new head. A record never wraps: the rest of the ring is padding then. Uses r8, r9.
   .macro PLACE full
   mov RTRACE_SLOT_CAPACITY(%rdi), %r8
+  test %r8, %r8
+  jz \full                              // no ring
   lea -1(%r8), %r10
   and %rax, %r10
   lea (%r10,%rcx), %r9

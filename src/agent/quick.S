@@ -173,13 +173,14 @@ rtrace_quick_count_end:
   .type rtrace_quick_leave, @function
 rtrace_quick_leave:
   .cfi_startproc
-  rdtsc                                 // first: what follows is not the call's time
-  shl $32, %rdx
-  lea (%rax,%rdx), %r10
   CONTROL %rax
   movzbl (%rax), %ecx                   // once: a child may find it off the next time
   test %ecx, %ecx
-  jz 8f
+  jz 8f                                 // nobody may be there to answer for a clock
+  rdtsc                                 // what follows is not the call's time
+  shl $32, %rdx
+  lea (%rax,%rdx), %r10
+  CONTROL %rax
   cmpq $RTRACE_UNRECORDED, KEPT(0)
   jb 9f
   je 8f
@@ -236,8 +237,12 @@ rtrace_quick_counted:
   mov %fs:0, %rdx
   cmp %rdx, (%rcx)
   jne 8f
-  cmpq $0, KEPT(3)
+  mov KEPT(3), %rdx
+  test %rdx, %rdx
   je 8f
+  mov RTRACE_SUMMARY_FUNCTION(%rdx), %edx
+  cmp %edx, RTRACE_PLAN_FUNCTION(%r11)
+  jne 8f                                // its parent's, which a followed child may have for another
   mov KEPT(3), %r11
 rtrace_quick_counted_end:
   sub RTRACE_SLOT_HELD(%rcx), %r10

@@ -129,7 +129,7 @@ Appended append_return(const Control& control, Slot& slot, WrapperFrame& frame, 
   if ((plan.flags & FunctionPlan::kSecondResult) != 0)
     add_piece(pieces, kSecondResultPiece, address_of(&frame.r11), sizeof frame.r11);
   if (has_errno(plan, result)) {
-    const uint64_t at = slot.thread + static_cast<uint64_t>(plan.errno_offset);
+    const uint64_t at = thread_pointer() + static_cast<uint64_t>(plan.errno_offset);
     add_piece(pieces, at, at, sizeof(int32_t));
   }
   if ((plan.flags & FunctionPlan::kVectors) != 0)
@@ -157,10 +157,10 @@ Appended append_record(const Control& control, Slot& slot, WrapperFrame& frame, 
   return with_room<kAppend, kMostPieces>(control, slot, frame, plan);
 }
 
-bool has_failed(const Slot& slot, const FunctionPlan& plan, uint64_t result) {
+bool has_failed(const FunctionPlan& plan, uint64_t result) {
   if (plan.failure == Failure::none || !shows_failure(plan.failure, result)) return false;
   if (plan.errno_offset == FunctionPlan::kNoErrno) return true;
-  return *reinterpret_cast<const int32_t*>(slot.thread + static_cast<uint64_t>(plan.errno_offset)) != 0;
+  return *reinterpret_cast<const int32_t*>(thread_pointer() + static_cast<uint64_t>(plan.errno_offset)) != 0;
 }
 
 // What has passed since then was not the program's: copying, and waiting for room. A share of it is known
@@ -241,15 +241,16 @@ __attribute__((noinline)) uint64_t count_one_entry(const Control& found, Wrapper
   return bytes;
 }
 
+// A clock that the program may not read is the tracer's to answer: silent, none is looked at.
 __attribute__((noinline)) void count_one_return(const Control& found, WrapperFrame& frame,
                                                 uint32_t function) {
   alignas(Control) ControlRoom room;
   if (!copy_whole(found, room)) return;
   const Control& control = *reinterpret_cast<const Control*>(room);
-  const uint64_t ticks = time_stamp_counter();
+  const uint64_t ticks = control.mode == Mode::off ? 0 : time_stamp_counter();
   Slot* const slot = own_slot(control);
   if (slot == nullptr) return;
-  const bool failed = has_failed(*slot, *plan_of(control, function), frame.returned.result);
+  const bool failed = has_failed(*plan_of(control, function), frame.returned.result);
   count_return(control, *slot, {function, stack_pointer(frame), ticks}, frame.kept,
                failed ? Outcome::failed : Outcome::fine);
 }

@@ -71,6 +71,7 @@ bool settle(const Control& control, Slot& slot) {
   __atomic_store_n(&slot.tid, tid, __ATOMIC_RELEASE);
   // A child that a handler has forked meanwhile has no rings: one that it was given by this it must not keep.
   if (!owner_lives(control)) {
+    slot.room_end = 0;
     slot.capacity = 0;
     return false;
   }

@@ -191,8 +191,9 @@ std::string AgentLink::fill(const tracee::ProcessMemory& memory) {
   records_.emplace(std::span(view_ + arch::kPageSize, view_size_ - arch::kPageSize), setting_.size);
   agent::SharedHeader& shared = records_->header();
   auto* node = new (view_ + arch::kPageSize - 64) OwnerList::Node;
-  std::atomic_ref<uint32_t>(shared.owner).store(static_cast<uint32_t>(gettid()));
+  // In this order: whoever finds an owner there is told of its death.
   owned_ = owners_.add(*node);
+  std::atomic_ref<uint32_t>(shared.owner).store(static_cast<uint32_t>(gettid()));
   if (!owned_) return fmt::format("more than {} processes are traced so", OwnerList::kMost);
   agent::Control control = records_->control(shared_.begin, control_.begin + agent::kPlansOffset);
   control.shapes = control_.begin.value + agent::control_layout(setting_.size.functions).shapes;

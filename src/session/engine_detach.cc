@@ -93,11 +93,9 @@ void Engine::clean_code(Image& image, bool all_stopped) {
   mech::Trampolines* trampolines = image.trampolines();
   if (trampolines == nullptr) return;
   if (trampolines->begun()) trampolines->records().abandon();
-  // Who is inside of one goes on to say when it has left.
-  if (all_stopped)
-    trampolines->restore(image.space().memory());
-  else
-    trampolines->fall_silent();
+  // Who is inside of one goes on to say when it has left, but looks at no clock that it needs us for.
+  if (all_stopped) trampolines->restore(image.space().memory());
+  if (!all_stopped || clockless_.contains(image.pid())) trampolines->fall_silent();
 }
 
 // A thread for the calls that take out what is ours, while all stand.

@@ -90,6 +90,33 @@ class Counting(unittest.TestCase):
                                   harness.target("counts"), "forking", "3"])
             self.assertEqual((result.status, result.stdout), (0, "forks 3 died 0\n"), result)
 
+    def test_children_that_a_handler_forks_as_a_failure_is_counted_live(self):
+        """Whose errno it is the recorder's memory does not tell them."""
+        for follow in ([], ["-f"]):
+            with self.subTest(follow):
+                result = harness.run(COUNTING + follow + ["-x", "sem_trywait@libc.so.*",
+                                                          harness.target("counts"), "forking-failing", "800"])
+                self.assertEqual((result.status, result.stdout), (0, "forks 800 died 0\n"), result)
+
+    def test_children_that_a_handler_above_what_it_interrupts_forks_live(self):
+        """Its own stack lies in the same mapping: what leads back into the wrapper lies below."""
+        result = harness.run(COUNTING + ["-x", "strtol@libc.so.*", harness.target("counts"), "forking-above", "800"])
+        self.assertEqual((result.status, result.stdout), (0, "forks 800 died 0\n"), result)
+
+    def test_a_program_that_may_not_read_the_time_stamp_counter_is_left_in_the_midst_of_a_call(self):
+        for options in (COUNTING, ["--mechanism=trampoline"]):
+            with self.subTest(options), harness.Target([harness.target("counts"), "clockless-reading", "4"]) as process:
+                process.expect("reading")
+                attached = harness.Attached(options + ["-x", "read@libc.so.*"], [process.pid])
+                for _ in range(2):
+                    process.process.stdin.write("x")
+                    process.process.stdin.flush()
+                    process.expect("reading")
+                harness.wait_until(lambda: harness.state(process.pid) == "S", "it reads")
+                attached.stop()
+                process.process.stdin.write("xx")
+                self.assertEqual(process.finish()[1], 0)
+
     def test_children_that_a_handler_forks_while_rtrace_leaves_live(self):
         """Nobody sees them, and what they return into is the recorder's code still."""
         for options in (COUNTING, ["--mechanism=trampoline", "--where", "dur > 3600s"]):

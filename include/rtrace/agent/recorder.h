@@ -372,7 +372,8 @@ static_assert(offsetof(FunctionPlan, failure) == RTRACE_PLAN_FAILURE && sizeof(F
               offsetof(FunctionPlan, return_head) == RTRACE_PLAN_RETURN_HEAD &&
               static_cast<int>(Failure::null) == RTRACE_FAILURE_NULL &&
               offsetof(Blob, control) == RTRACE_BLOB_CONTROL);
-static_assert(offsetof(Summary, entered) == RTRACE_SUMMARY_ENTERED &&
+static_assert(offsetof(Summary, function) == RTRACE_SUMMARY_FUNCTION &&
+              offsetof(Summary, entered) == RTRACE_SUMMARY_ENTERED &&
               offsetof(Summary, total) == RTRACE_SUMMARY_TOTAL &&
               offsetof(Summary, greatest) == RTRACE_SUMMARY_GREATEST &&
               offsetof(Summary, inner) == RTRACE_SUMMARY_INNER &&

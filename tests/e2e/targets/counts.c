@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -199,23 +200,55 @@ static void enough(int number) {
   forks_wanted = 0;
 }
 
+static int labs_is_right(void) {
+  return labs(-1) == 1;
+}
+
+static int trywait_fails(void) {
+  static sem_t none;
+  errno = 0;
+  return sem_trywait(&none) == -1 && errno == EAGAIN;
+}
+
+/* Long enough to be interrupted in its own code, mostly. */
+static int strtol_is_right(void) {
+  static char text[1024];
+  if (text[0] == 0) memcpy(memset(text, ' ', sizeof text - 3) + sizeof text - 3, "-1", 3);
+  return strtol(text, NULL, 10) == -1;
+}
+
 /* n times, or until SIGUSR1. */
-static int forking(long n) {
-  struct sigaction action = {.sa_handler = on_tick_fork},
+static int fork_within(int (*is_right)(void), long n, int flags) {
+  struct sigaction action = {.sa_handler = on_tick_fork, .sa_flags = flags},
                    end = {.sa_handler = enough, .sa_flags = SA_RESTART};
   sigaction(SIGALRM, &action, NULL);
   sigaction(SIGUSR1, &end, NULL);
   forks_wanted = n;
   setitimer(ITIMER_REAL, &soon, NULL);
   long sum = 0, calls = 0;
-  while (forked < forks_wanted && !is_child) sum += labs(-1), calls++;
+  while (forked < forks_wanted && !is_child) sum += is_right(), calls++;
   if (is_child) {
-    for (int i = 0; i < 100; i++) sum += labs(-1), calls++;
+    for (int i = 0; i < 100; i++) sum += is_right(), calls++;
     _exit(sum != calls);
   }
   printf("forks %ld died %ld\n", forked, died);
   if (died != 0) printf("status %d\n", bad_status);
   return sum != calls;
+}
+
+static int forking(long n) {
+  return fork_within(labs_is_right, n, 0);
+}
+
+static int forking_failing(long n) {
+  return fork_within(trywait_fails, n, 0);
+}
+
+/* The handler's own stack lies above what it interrupts, in the same mapping. */
+static int forking_above(long n) {
+  char above[1 << 16];
+  const stack_t stack = {.ss_sp = above, .ss_size = sizeof above};
+  return sigaltstack(&stack, NULL) != 0 || fork_within(strtol_is_right, n, SA_ONSTACK);
 }
 
 static int execing(long n) {
@@ -228,6 +261,18 @@ static int execing(long n) {
 /* Reading the time stamp counter is SIGSEGV from here on. */
 static int clockless(long n) {
   return prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0 || plain(n) != 0;
+}
+
+/* Waits for as many bytes, each in a call that has begun before. */
+static int clockless_reading(long n) {
+  if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0) return 1;
+  char byte = 0;
+  for (; n > 0; n--) {
+    printf("reading\n");
+    fflush(stdout);
+    if (read(STDIN_FILENO, &byte, 1) != 1) return 1;
+  }
+  return 0;
 }
 
 /* Ends by that signal, but under a hypervisor that cannot refuse the read. */
@@ -247,9 +292,20 @@ static int strict(long n) {
 static const struct {
   const char* name;
   int (*run)(long n);
-} ways[] = {{"plain", plain},         {"threads", threads}, {"children", children},    {"ticking", ticking},
-            {"leaving", leaving},     {"failing", failing}, {"execing", execing},      {"forking", forking},
-            {"clockless", clockless}, {"strict", strict},   {"clock-read", clock_read}};
+} ways[] = {{"plain", plain},
+            {"threads", threads},
+            {"children", children},
+            {"ticking", ticking},
+            {"leaving", leaving},
+            {"failing", failing},
+            {"execing", execing},
+            {"forking", forking},
+            {"clockless", clockless},
+            {"strict", strict},
+            {"clock-read", clock_read},
+            {"forking-failing", forking_failing},
+            {"forking-above", forking_above},
+            {"clockless-reading", clockless_reading}};
 
 /* The C library's own functions for this call strtol(). */
 static long number(const char* text) {

@@ -240,9 +240,11 @@ rtrace_quick_counted:
   mov KEPT(3), %rdx
   test %rdx, %rdx
   je 8f
+  cmpq $0, RTRACE_SUMMARY_ENTERED(%rdx)
+  je 8f                                 // its parent's, which a followed child may not have
   mov RTRACE_SUMMARY_FUNCTION(%rdx), %edx
   cmp %edx, RTRACE_PLAN_FUNCTION(%r11)
-  jne 8f                                // its parent's, which a followed child may have for another
+  jne 8f                                // or have for another function
   mov KEPT(3), %r11
 rtrace_quick_counted_end:
   sub RTRACE_SLOT_HELD(%rcx), %r10

@@ -193,8 +193,8 @@ std::string AgentLink::fill(const tracee::ProcessMemory& memory) {
   auto* node = new (view_ + arch::kPageSize - 64) OwnerList::Node;
   // In this order: whoever finds an owner there is told of its death.
   owned_ = owners_.add(*node);
-  std::atomic_ref<uint32_t>(shared.owner).store(static_cast<uint32_t>(gettid()));
   if (!owned_) return fmt::format("more than {} processes are traced so", OwnerList::kMost);
+  std::atomic_ref<uint32_t>(shared.owner).store(static_cast<uint32_t>(gettid()));
   agent::Control control = records_->control(shared_.begin, control_.begin + agent::kPlansOffset);
   control.shapes = control_.begin.value + agent::control_layout(setting_.size.functions).shapes;
   control.mode = agent::Mode::off;

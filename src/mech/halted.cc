@@ -18,8 +18,8 @@ namespace rtrace::mech {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(2);
-constexpr unsigned kStepWait = 2000;  // ms
-constexpr unsigned kFirstStop = 200;  // ms, for a child to come to its first stop
+constexpr unsigned kStepWait = 2000;   // ms
+constexpr unsigned kFirstStop = 3000;  // ms, for a child to come to its first stop
 
 bool sleeps(pid_t tid) {
   const auto status = tracee::read_status(tid);
@@ -145,21 +145,21 @@ HaltedProcess::State HaltedProcess::classify(pid_t tid, const tracee::Stop& stop
       return group_stop ? State::group_stopped : State::interrupted;
   }
   const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
-  if (const auto* child = std::get_if<tracee::NewTask>(&stop)) on_child(tid, child->kind);
+  if (std::holds_alternative<tracee::NewTask>(stop)) on_child(tid);
   (void)tracee::resume(tid, delivery != nullptr ? delivery->signal : 0);
   return State::running;
 }
 
-void HaltedProcess::on_child(pid_t parent, tracee::NewTask::Kind kind) {
+void HaltedProcess::on_child(pid_t parent) {
   const auto message = tracee::event_message(parent);
   const auto child = static_cast<pid_t>(message.value_or(0));
   const auto status = child != 0 ? tracee::read_status(child) : std::nullopt;
   if (!status || status->tgid == pid_) return;  // gone, or a thread: seize_all() finds it
-  if (kind != tracee::NewTask::Kind::vfork) {
+  // vfork's parent waits for it, in whichever memory it runs; clone(2) shows as what its flags look like.
+  if (!tracee::share_memory(child, pid_)) {
     children_.push_back(child);
     return;
   }
-  // It runs in this memory, and the parent waits for it.
   if (tracee::consume_within(child, kFirstStop)) (void)tracee::detach(child);
 }
 

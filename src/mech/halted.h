@@ -50,7 +50,7 @@ class HaltedProcess {
   static State consumed(pid_t tid);
   bool met_site(pid_t tid, VirtAddr* site) const;
   bool is_left_over(pid_t tid) const;
-  void on_child(pid_t parent, tracee::NewTask::Kind kind);
+  void on_child(pid_t parent);
   static void settle(pid_t tid);
 
   pid_t pid_;

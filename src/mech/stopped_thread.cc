@@ -10,29 +10,23 @@ namespace {
 constexpr uint64_t kDeepest = uint64_t{8} << 20;  // of a stack that is looked at
 constexpr size_t kMostStacks = 4;                 // of one thread
 
-// From its top up to the mapping's end, or to where it has been looked at already: a handler's own stack may
-// lie above the interrupted one in the same mapping.
-struct Part {
-  const tracee::MapsEntry* mapping;
-  Range range;
-};
-
 VirtAddr first_word(VirtAddr sp, const tracee::MapsEntry& mapping, Below below) {
   const uint64_t first = below == Below::red_zone ? sp.value - arch::kRedZone : sp.value;
   return std::max(mapping.range.begin, VirtAddr{first / sizeof(uint64_t) * sizeof(uint64_t)});
 }
 
-std::optional<Part> part_to_look_at(const std::vector<Part>& looked, const tracee::MapsEntry& mapping,
-                                    VirtAddr begin) {
-  VirtAddr end = mapping.range.end;
-  for (const Part& part : looked)
-    if (part.mapping == &mapping) end = std::min(end, part.range.begin);
-  return begin < end ? std::optional(Part{&mapping, {begin, end}}) : std::nullopt;
+// Up to the mapping's end, or to where it has been looked at already: a handler's own stack may lie above the
+// interrupted one in the same mapping.
+Range still_to_look_at(const std::vector<Range>& looked, const tracee::MapsEntry& mapping, VirtAddr begin) {
+  VirtAddr end = begin + std::min<uint64_t>(mapping.range.end - begin, kDeepest);
+  for (const Range& range : looked)
+    if (range.end > begin) end = std::min(end, std::max(range.begin, begin));
+  return {begin, end};
 }
 
 std::vector<uint64_t> stack_words(const tracee::ProcessMemory& memory, Range range) {
   const VirtAddr begin = range.begin;
-  std::vector<uint64_t> words(std::min<uint64_t>(range.size(), kDeepest) / sizeof(uint64_t));
+  std::vector<uint64_t> words(range.size() / sizeof(uint64_t));
   const size_t got = memory.read(begin, std::as_writable_bytes(std::span(words)));
   words.resize(got / sizeof(uint64_t));
   return words;
@@ -54,16 +48,15 @@ std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& mem
   const auto regs = tracee::registers(tid);
   if (!regs) return std::nullopt;
   StoppedThread thread{tid, regs->pc(), regs->raw.fs_base, {}};
-  std::vector<Part> looked;
+  std::vector<Range> looked;
   std::vector<VirtAddr> tops = {regs->sp()};
   for (size_t next = 0; next < tops.size(); ++next) {
     const auto* mapping = tracee::find_mapping(maps, tops[next]);
-    const auto part = mapping == nullptr
-                          ? std::nullopt
-                          : part_to_look_at(looked, *mapping, first_word(tops[next], *mapping, below));
-    if (!part) continue;
-    looked.push_back(*part);
-    const auto words = stack_words(memory, part->range);
+    if (mapping == nullptr) continue;
+    const Range range = still_to_look_at(looked, *mapping, first_word(tops[next], *mapping, below));
+    if (range.empty()) continue;
+    looked.push_back(range);
+    const auto words = stack_words(memory, range);
     if (looked.size() < kMostStacks) add_interrupted_stacks(words, tops);
     thread.stack.insert(thread.stack.end(), words.begin(), words.end());
   }

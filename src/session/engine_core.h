@@ -231,7 +231,7 @@ class Engine {
   bool stopped_for_detach(const tracee::WaitEvent& event);
   void collect_births();
   bool sleeps_outside_copies(pid_t tid) const;
-  bool trap_is_pending(const Task& task) const;
+  bool is_ours_pending(const Task& task) const;
   enum class Met : uint8_t { nothing, site, gone };
   static Met back_to_site(const Task& task, arch::Regs& regs);
 
@@ -309,6 +309,7 @@ class Engine {
     std::optional<TrapBlocked> trap_blocked;  // the parent's at its event, or what we have made of it
     // The parent's at its event, for a child with a copy of its memory.
     LiveCalls open;
+    Replays replays;
     std::optional<mech::ThreadState> recorder;
   };
   std::map<pid_t, Birth> births_;

@@ -54,6 +54,8 @@ void Engine::settle_registers(Task& task, Image& image) {
     (void)tracee::set_pc(task.id.tid, *begin);
   else if (image.space().to_program(*regs).changed)
     (void)tracee::set_registers(task.id.tid, *regs);
+  else if (clockless_.contains(task.process->pid) && image.space().foothold().reads_clock_at(regs->pc()))
+    answer_clock(task, *regs);
 }
 
 // Were we to die before the kernel resolves a pending restart, the program would see -ERESTART*.

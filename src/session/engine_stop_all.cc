@@ -170,7 +170,7 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
   if (std::holds_alternative<tracee::Interrupted>(stop) || std::holds_alternative<tracee::GroupStop>(stop)) {
     task.interrupted = true;
     task.listening = std::holds_alternative<tracee::GroupStop>(stop);
-    if (!trap_is_pending(task)) return true;
+    if (!is_ours_pending(task)) return true;
     (void)tracee::resume(event.tid);
     return false;
   }
@@ -188,14 +188,19 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
 }
 
 // A thread that has met an int3 but was stopped by us first still has its SIGTRAP to come: it must not
-// outlive our int3.
-bool Engine::trap_is_pending(const Task& task) const {
+// outlive our int3. Likewise the fault of a look of the recorder's, which is nobody's but ours to take.
+bool Engine::is_ours_pending(const Task& task) const {
   const auto regs = tracee::registers(task.id.tid);
   Image* image = task.process->image.get();
   if (!regs || image == nullptr) return false;
-  if (image->space().hit(*regs) == nullptr && !image->space().met_removed(*regs)) return false;
-  const auto status = tracee::read_status(task.id.tid);
-  return status && (status->pending & tracee::signal_bit(SIGTRAP)) != 0;
+  const mech::Foothold& foothold = image->space().foothold();
+  uint64_t ours = 0;
+  if (image->space().hit(*regs) != nullptr || image->space().met_removed(*regs))
+    ours |= tracee::signal_bit(SIGTRAP);
+  if (foothold.after_fault_at(regs->pc()) || foothold.reads_clock_at(regs->pc()))
+    ours |= tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS);
+  const auto status = ours != 0 ? tracee::read_status(task.id.tid) : std::nullopt;
+  return status && (status->pending & ours) != 0;
 }
 
 }  // namespace rtrace::session

@@ -198,8 +198,11 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     if (owners_ && stop.kind == tracee::NewTask::Kind::vfork) (void)tracee::stop_at_vfork_end(task.id.tid);
     // When the child comes to its first stop the parent may have returned from what it is in now.
     const bool followed = follows(*task.process);
-    if (followed && !*shares) birth.open = task;
-    if (followed && !*shares) birth.recorder = recorder_of(task);
+    if (followed && !*shares) {
+      birth.open = task;
+      birth.replays = task.replays;
+      birth.recorder = recorder_of(task);
+    }
     if (!task.process->silent && !is_thread_of(tid, *task.process))
       reporter_.take(task.id, timestamp(), decode::Forked{tid, followed, *shares});
     begin_child(tid);
@@ -289,6 +292,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
     arm_child(task);
   } else if (followed && !shares_memory) {
     static_cast<LiveCalls&>(task) = std::move(birth.open);
+    task.replays = std::move(birth.replays);
     task.clock.resumed(monotonic_now());
     if (image != nullptr) begin_wrappers(task, *image, birth.recorder);
   }

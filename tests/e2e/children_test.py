@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Children that are followed, and what -f does not change."""
+import collections
 import os
 import re
 import unittest
@@ -125,6 +126,19 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             self.assertEqual(parent.finish()[1], 0)
             attached.process.wait(harness.PATIENCE)
             attached.process.stdout.close()
+
+
+class Interrupted(unittest.TestCase):
+    def test_a_call_that_is_interrupted_by_the_handler_that_forks_is_the_parents(self):
+        """The child comes back to where its parent met the breakpoint, and makes 100 calls of its own."""
+        result = harness.run(["-f", "--mechanism=breakpoint", "-x", "labs@libc.so.*", "--", harness.target("counts"),
+                              "forking", "100"])
+        self.assertEqual((result.status, result.stdout), (0, "forks 100 died 0\n"), result)
+        calls = collections.Counter(re.findall(r"(?m)^\[pid +(\d+)\] labs@libc\.so\.6\(", result.trace))
+        children = collections.Counter(calls.values())
+        # One that has not met it yet when the signal comes both of them make.
+        self.assertGreater(children[100], 75, children)
+        self.assertIn(children[100] + children[101], (100, 101), children)  # the parent may have made as many
 
 
 class Shell(unittest.TestCase):

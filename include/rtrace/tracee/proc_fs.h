@@ -72,8 +72,12 @@ std::optional<VirtAddr> read_sleeping_pc(pid_t tid);
 std::optional<long> read_syscall(pid_t tid);
 // The children that this task has made (proc(5), /proc/pid/task/tid/children).
 std::vector<pid_t> read_children(pid_t tid);
-// Whether two tasks run in the same memory (kcmp(2)); false where the kernel does not tell.
+// Whether two tasks run in the same memory (kcmp(2)). Where that call is refused, as in containers, it is
+// told by look_like_one_memory().
 bool share_memory(pid_t one, pid_t other);
+// Whether the same is mapped in both and as much of it there. A fork child has less of it, for the kernel
+// does not copy what it can find again in files (mm/memory.c, vma_needs_copy).
+bool look_like_one_memory(pid_t one, pid_t other);
 // What stands between us and a system call on a task's behalf. A filter may kill for it.
 enum class Seccomp : uint8_t {
   none,

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/syscall.h>
 
 #include "tracee/child.h"
 
@@ -172,6 +173,27 @@ TEST(Status, AProcessIsReadWhileItLivesAndGoneAfterwards) {
   EXPECT_THAT(read_maps(pid), IsEmpty());
   EXPECT_THAT(read_tasks(pid), IsEmpty());
   EXPECT_EQ(read_comm(pid), "");
+}
+
+int wait_for_ever(void*) {
+  for (;;) syscall(SYS_pause);
+}
+
+TEST(Memory, OfOneThatRunsInItLooksLikeItAndACopyDoesNot) {
+  const tests::Child copy([] { return wait_for_ever(nullptr); });
+  tests::wait_until_in_syscall(copy.pid(), SYS_pause);
+  static char stack[1 << 16];
+  const pid_t lent = clone(wait_for_ever, stack + sizeof stack, CLONE_VM | SIGCHLD, nullptr);
+  ASSERT_GT(lent, 0);
+  tests::wait_until_in_syscall(lent, SYS_pause);
+  for (const auto& alike : {share_memory, look_like_one_memory}) {
+    EXPECT_TRUE(alike(getpid(), lent));
+    EXPECT_FALSE(alike(getpid(), copy.pid()));
+    EXPECT_FALSE(alike(lent, copy.pid()));
+  }
+  kill(lent, SIGKILL);
+  EXPECT_EQ(waitpid(lent, nullptr, 0), lent);
+  EXPECT_FALSE(look_like_one_memory(lent, lent));
 }
 
 std::string auxv_bytes(std::initializer_list<uint64_t> words) {

@@ -76,7 +76,8 @@ std::vector<pid_t> read_children(pid_t tid);
 // told by look_like_one_memory().
 bool share_memory(pid_t one, pid_t other);
 // Whether the same is mapped in both and as much of it there. A fork child has less of it, for the kernel
-// does not copy what it can find again in files (mm/memory.c, vma_needs_copy).
+// does not copy what it can find again in files (mm/memory.c, vma_needs_copy); two such children of one
+// process may look alike as long as they do the same.
 bool look_like_one_memory(pid_t one, pid_t other);
 // What stands between us and a system call on a task's behalf. A filter may kill for it.
 enum class Seccomp : uint8_t {

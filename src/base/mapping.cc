@@ -40,4 +40,13 @@ Mapping::~Mapping() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
+void populate(std::span<const std::byte> memory, Access access) {
+  constexpr uintptr_t kPage = 4096;
+  if (memory.empty()) return;
+  const auto address = reinterpret_cast<uintptr_t>(memory.data());
+  const uintptr_t begin = address / kPage * kPage;
+  (void)madvise(reinterpret_cast<void*>(begin), address + memory.size() - begin,
+                access == Access::read ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
+}
+
 }  // namespace rtrace

@@ -44,6 +44,7 @@ class Table {
   Table() = default;
   explicit Table(Bytes bytes) : bytes_(bytes) {}
   size_t size() const { return bytes_.size() / sizeof(T); }
+  Bytes bytes() const { return bytes_; }
   T operator[](size_t index) const {
     T value{};
     std::memcpy(&value, bytes_.data() + index * sizeof(T), sizeof(T));

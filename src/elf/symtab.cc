@@ -81,8 +81,12 @@ void Symtab::functions(const Image& object, std::vector<Symbol>& out) const {
 // Where the string table has the bytes of `name`.
 const std::vector<uint32_t>& Symtab::places_of(std::string_view name) const {
   if (last_.name == name) return last_.offsets;
-  last_ = {std::string(name), {}};
   std::string_view text = names_.text();
+  if (last_.name.empty()) {  // the first time; all of both is looked at
+    populate(symbols_.bytes(), Access::read);
+    populate(std::as_bytes(std::span(text)), Access::read);
+  }
+  last_ = {std::string(name), {}};
   const char* at = text.data();
   const char* end = text.data() + text.size();
   while (at < end) {
@@ -116,12 +120,15 @@ std::vector<uint32_t> Symtab::name_offsets(std::string_view name, Accept accept)
 template <typename Take>
 void Symtab::symbols_named(const std::vector<uint32_t>& offsets, Take take) const {
   if (offsets.empty()) return;
-  // Nearly all are passed over: of these no more is read than that takes.
-  const uint32_t span = offsets.back() - offsets.front();
-  for (size_t i = 1; i < symbols_.size(); ++i) {
-    const uint32_t name = symbols_.member<uint32_t>(i, offsetof(Elf64_Sym, st_name));
-    if (name - offsets.front() > span) continue;
-    if (std::binary_search(offsets.begin(), offsets.end(), name)) take(symbols_[i]);
+  // Nearly all are passed over, by the low bits of their names' offsets: these are a bit each here.
+  constexpr uint32_t kBits = 64;
+  uint64_t low_bits = 0;
+  for (const uint32_t offset : offsets) low_bits |= uint64_t{1} << offset % kBits;
+  const Table<Elf64_Sym> symbols = symbols_;
+  for (size_t i = 1, count = symbols.size(); i < count; ++i) {
+    const auto name = symbols.member<uint32_t>(i, offsetof(Elf64_Sym, st_name));
+    if ((low_bits >> name % kBits & 1) == 0) continue;
+    if (std::binary_search(offsets.begin(), offsets.end(), name)) take(symbols[i]);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "engine_core.h"
+#include "own_pages.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/tracee/proc_fs.h"
@@ -58,6 +59,7 @@ void prepare_signals() {
 }  // namespace
 
 bool run_engine(const Options& options, Shared& shared, const EngineWiring& wiring) {
+  bring_in_engine();
   setpgid(0, 0);
   prepare_signals();
   prctl(PR_SET_NAME, "rtrace-engine", 0, 0, 0);

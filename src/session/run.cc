@@ -9,6 +9,7 @@
 
 #include "front_end.h"
 #include "gen_conf.h"
+#include "own_pages.h"
 #include "repair_command.h"
 #include "rtrace/session/options.h"
 #include "rtrace/tracee/proc_fs.h"
@@ -37,6 +38,7 @@ static void open_standard_files() {
 }
 
 int run(int argc, char** argv) try {
+  bring_in_front_end();
   open_standard_files();
   const Options options =
       parse_options(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), argc > 0 ? argv[0] : "");

@@ -84,6 +84,7 @@ class Repair {
   bool stands(const ForeignBytes& bytes) const;
   void lower_semaphores();
   void take_out(HaltedProcess& halted);
+  bool lower_bridges(pid_t fit);
   bool stack_leads_to_us(pid_t tid) const;
   void unmap(pid_t fit);
 
@@ -285,22 +286,26 @@ Repair::Stand Repair::stand_of(const HaltedProcess& halted, bool out) const {
   return led_back ? Stand::outside : Stand::for_good;
 }
 
-// Handler and pages, once no thread can need them.
-void Repair::take_out(HaltedProcess& halted) {
-  if (remains_.pages.empty()) return;
-  const auto fit = halted.fit();
-  repaired_.left = "no thread of it can make system calls for us (seccomp, or all are at a signal)";
-  if (!fit) return;
+bool Repair::lower_bridges(pid_t fit) {
   for (const auto& blob : remains_.blobs) {
-    const Lowered lowered = lower_bridge({*fit,
+    const Lowered lowered = lower_bridge({fit,
                                           memory_,
                                           blob.address + blob.head.gadget,
                                           {VirtAddr{blob.head.frame_begin}, VirtAddr{blob.head.frame_end}},
                                           blob.address + blob.head.bridge,
                                           blob.address + blob.head.restorer});
-    if (lowered == Lowered::failed) return;
+    if (lowered == Lowered::failed) return false;
     repaired_.handler |= lowered == Lowered::yes;
   }
+  return true;
+}
+
+// Handler and pages, once no thread can need them.
+void Repair::take_out(HaltedProcess& halted) {
+  if (remains_.pages.empty()) return;
+  const auto fit = halted.fit();
+  repaired_.left = "no thread of it can make system calls for us (seccomp, or all are at a signal)";
+  if (!fit || !lower_bridges(*fit)) return;
   close_memory_files(memory_, maps_, *fit);
   if (std::ranges::none_of(remains_.bytes,
                            [&](const auto& bytes) { return is_int3(bytes) && stands(bytes); }))

@@ -108,15 +108,18 @@ void SyscallTracer::observe(Task& task, const tracee::SyscallInfo& info, const a
   if (info.moment == tracee::SyscallInfo::Moment::exit && task.syscall) leave(task, info.result, regs);
 }
 
+// No signal was delivered since, for that settles it: nobody but us has interrupted it. Our interrupt need
+// not show as a stop of its own; the call's exit takes its place (kernel/signal.c, ptrace_stop).
+bool SyscallTracer::is_resumed(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs) {
+  if (!task.syscall || (!task.syscall->goes_on && !task.syscall->interrupted)) return false;
+  goes_on(task);
+  task.syscall->goes_on = false;
+  const bool same = info.number == task.syscall->number || info.number == SYS_restart_syscall;
+  return same && regs.sp() == task.syscall->entry.sp();
+}
+
 void SyscallTracer::enter(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs) {
-  // No signal was delivered since, for that settles it: nobody but us has interrupted it. Our interrupt need
-  // not show as a stop of its own; the call's exit takes its place (kernel/signal.c, ptrace_stop).
-  if (task.syscall && (task.syscall->goes_on || task.syscall->interrupted)) {
-    goes_on(task);
-    task.syscall->goes_on = false;
-    const bool same = info.number == task.syscall->number || info.number == SYS_restart_syscall;
-    if (same && regs.sp() == task.syscall->entry.sp()) return;
-  }
+  if (is_resumed(task, info, regs)) return;
   abandon(task);
   Probe& probe = probe_of(info.number, info.architecture);
   services_.registry.hit(probe);

@@ -33,6 +33,7 @@ class SyscallTracer {
   void settle(Task& task);
   // It was: the call goes on.
   static void goes_on(Task& task);
+  static bool is_resumed(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs);
   // execve(2) has succeeded in this thread: the call is over for it, and returns in the new program. That of
   // the command itself is one that nobody saw begin.
   static std::optional<OpenSyscall> take_exec(Task& task);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace rtrace::elf {
 
@@ -78,14 +79,17 @@ void Symtab::functions(const Image& object, std::vector<Symbol>& out) const {
   }
 }
 
+// Of a table that is about to be searched. No more at once: nothing interrupts the call.
+static void bring_in(Bytes table) {
+  constexpr uint64_t kMost = uint64_t{4} << 20;
+  populate(clamped(table, 0, kMost), Access::read);
+}
+
 // Where the string table has the bytes of `name`.
 const std::vector<uint32_t>& Symtab::places_of(std::string_view name) const {
   if (last_.name == name) return last_.offsets;
   std::string_view text = names_.text();
-  if (last_.name.empty()) {  // the first time; all of both is looked at
-    populate(symbols_.bytes(), Access::read);
-    populate(std::as_bytes(std::span(text)), Access::read);
-  }
+  if (last_.name.empty()) bring_in(std::as_bytes(std::span(text)));
   last_ = {std::string(name), {}};
   const char* at = text.data();
   const char* end = text.data() + text.size();
@@ -125,6 +129,7 @@ void Symtab::symbols_named(const std::vector<uint32_t>& offsets, Take take) cons
   uint64_t low_bits = 0;
   for (const uint32_t offset : offsets) low_bits |= uint64_t{1} << offset % kBits;
   const Table<Elf64_Sym> symbols = symbols_;
+  if (!std::exchange(searched_, true)) bring_in(symbols.bytes());
   for (size_t i = 1, count = symbols.size(); i < count; ++i) {
     const auto name = symbols.member<uint32_t>(i, offsetof(Elf64_Sym, st_name));
     if ((low_bits >> name % kBits & 1) == 0) continue;

@@ -45,6 +45,7 @@ class Symtab {
     std::vector<uint32_t> offsets;
   };
   mutable Places last_;
+  mutable bool searched_ = false;  // the symbols, for names
 };
 
 // STT_FUNC or STT_GNU_IFUNC, defined, in executable memory.

@@ -33,8 +33,8 @@ class Mapping {
 
 // Makes pages of our own memory that are about to be touched present by one system call, where each would
 // cost a fault: of a file one for 64 KiB, of other memory one for 4 KiB. To write means as if written to; the
-// contents stay. Of no effect where it fails, as before Linux 5.14 (madvise(2), MADV_POPULATE_READ and
-// _WRITE).
+// contents stay. Memory that cannot be touched ends it and is passed over in silence, as is all of it before
+// Linux 5.14 (madvise(2), MADV_POPULATE_READ and _WRITE).
 enum class Access : uint8_t { read, write };
 void populate(std::span<const std::byte> memory, Access access);
 

@@ -171,8 +171,9 @@ void Image::answer_recorder(pid_t tid, const arch::Regs& regs) const {
   std::byte there{};
   const VirtAddr at{page * arch::kPageSize};
   if (page == 0 || page >= agent::kUserEnd / arch::kPageSize) return;
-  if (tracee::ProcessMemory::read_by(tid, at, {&there, 1}) == 1)
-    wrapping_.trampolines->records().know_page(page);
+  const auto got = tracee::ProcessMemory::read_by(tid, at, {&there, 1});
+  const auto* mapping = got ? nullptr : tracee::find_mapping(maps_, at);  // where we may not ask
+  if (got == 1 || (mapping != nullptr && mapping->readable)) wrapping_.trampolines->records().know_page(page);
 }
 
 void Image::forget_page(VirtAddr in_it) const {

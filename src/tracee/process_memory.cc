@@ -23,13 +23,19 @@ ProcessMemory::ProcessMemory(pid_t pid) : pid_(pid) {
 
 namespace {
 
-// nullopt where the task has no memory: it has ended, be it before its threads.
+// Of a task that has ended, be it before its threads, or that is not dumpable any more (PR_SET_DUMPABLE,
+// prctl(2)), only what was opened before can be read.
+bool needs_open_file(int error_number) {
+  return error_number == ESRCH || error_number == EPERM;
+}
+
+// nullopt where the task's memory can be read through an open file alone.
 std::optional<size_t> read_of(pid_t task, VirtAddr address, std::span<std::byte> out) {
   if (out.empty()) return 0;
   iovec local{out.data(), out.size()};
   iovec remote{reinterpret_cast<void*>(address.value), out.size()};
   const ssize_t got = process_vm_readv(task, &local, 1, &remote, 1, 0);
-  if (got < 0 && errno == ESRCH) return std::nullopt;
+  if (got < 0 && needs_open_file(errno)) return std::nullopt;
   return got < 0 ? 0 : static_cast<size_t>(got);
 }
 
@@ -40,8 +46,10 @@ size_t ProcessMemory::read(VirtAddr address, std::span<std::byte> out) const {
   return got ? *got : read_forced(address, out);
 }
 
-size_t ProcessMemory::read_by(pid_t task, VirtAddr address, std::span<std::byte> out) {
-  return read_of(task, address, out).value_or(0);
+std::optional<size_t> ProcessMemory::read_by(pid_t task, VirtAddr address, std::span<std::byte> out) {
+  const auto got = read_of(task, address, out);
+  if (!got && errno == ESRCH) return 0;
+  return got;
 }
 
 // A gathered read ends at the first page it cannot reach, and may end inside a piece: what came is given to
@@ -56,7 +64,7 @@ void ProcessMemory::read_gathered(std::span<Piece> pieces) const {
       remote[i] = {reinterpret_cast<void*>(pieces[i].address.value), pieces[i].size};
     }
     const ssize_t answer = process_vm_readv(pid_, local, count, remote, count, 0);
-    if (answer < 0 && errno == ESRCH) {
+    if (answer < 0 && needs_open_file(errno)) {
       for (Piece& piece : pieces) piece.got = read_forced(piece.address, {piece.out, piece.size});
       return;
     }

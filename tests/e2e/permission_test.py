@@ -184,6 +184,29 @@ class OtherUsers(unittest.TestCase):
             self.assertRegex(result.stderr, r"attached to %d" % process.pid)
 
 
+class Hiding(unittest.TestCase):
+    """A process that is not dumpable any more when it is traced already, by who could not attach to it then."""
+
+    def check(self, options, mark):
+        options = ["-F", harness.CONF, *options]
+        with harness.without_capabilities("sys_ptrace"):
+            result = harness.run([*options, "--", harness.target("hides")], stdin="\n")
+            self.assertEqual((result.status, result.trace.count(mark)), (0, 3), result)
+            with harness.Target([*(WITHOUT_PTRACE if ROOT else []), harness.target("hides")]) as process:
+                process.expect("pid ")
+                rtrace = harness.Attached(options, [process.pid])
+                process.go()
+                self.assertEqual(process.finish()[1], 0)
+                result = rtrace.end()
+            self.assertEqual((result.status, result.trace.count(mark)), (0, 3), result)
+
+    def test_is_traced_on_at_call_sites(self):
+        self.check(["-e", "greet"], "greet(\"hidden\")")
+
+    def test_is_traced_on_at_entries_with_time_and_caller(self):
+        self.check(["-ttT", "-w1", "-x", "greet"], "greet@libfixture.so(\"hidden\")")
+
+
 def yama():
     return harness.read_text("/proc/sys/kernel/yama/ptrace_scope").strip()
 

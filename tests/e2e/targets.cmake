@@ -103,6 +103,7 @@ e2e_program(formats formats.cc COMPILE -fno-builtin -std=c++20 -Wno-format LIBRA
 e2e_program(passes passes.cc COMPILE -g -fno-builtin -std=c++20 LIBRARIES Threads::Threads)
 e2e_program(signals signals.c)
 e2e_program(waits waits.c)
+e2e_program(hides hides.c)
 e2e_program(patient patient.c LIBRARIES Threads::Threads)
 e2e_program(in_handler in_handler.c)
 e2e_program(sigtrap sigtrap.c)

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -19,10 +20,11 @@ class ProcessMemory : public Memory {
   explicit ProcessMemory(pid_t pid);
 
   // process_vm_readv(2): only what the process itself may read. Where the task has ended before its threads
-  // (a leader, by pthread_exit(3)), /proc/PID/mem still leads to the memory.
+  // (a leader, by pthread_exit(3)), or is not dumpable any more, /proc/PID/mem still leads to the memory: to
+  // all of it.
   size_t read(VirtAddr address, std::span<std::byte> out) const override;
-  // process_vm_readv(2) alone, of any task that has the memory.
-  static size_t read_by(pid_t task, VirtAddr address, std::span<std::byte> out);
+  // process_vm_readv(2) alone, of any task that has the memory. nullopt where we may not (EPERM).
+  static std::optional<size_t> read_by(pid_t task, VirtAddr address, std::span<std::byte> out);
 
   // One system call where everything is mapped.
   void read_gathered(std::span<Piece> pieces) const override;

@@ -1,4 +1,5 @@
-// What is said at the end about filters that found nothing, and probes that nothing met.
+// What is said at the end about filters that found nothing, and probes that nothing met: with -q too, for
+// else nothing at all might be printed.
 #include <algorithm>
 #include <set>
 
@@ -22,21 +23,21 @@ void Engine::about_request(size_t index) {
   if (fate.hits > 0) return;
   if (fate.armed == 0) {
     for (const auto& decline : fate.declined)
-      reporter_.notice(fmt::format("{}: {} in {}: {}", request.text, decline.name,
-                                   decline.object.empty() ? "the main program" : decline.object,
-                                   decline.reason));
+      reporter_.say(fmt::format("{}: {} in {}: {}", request.text, decline.name,
+                                decline.object.empty() ? "the main program" : decline.object,
+                                decline.reason));
     if (fate.declined.empty())
-      reporter_.notice(fmt::format("{}: {}", request.text, plan::explain_no_match(request, seen_objects_)));
+      reporter_.say(fmt::format("{}: {}", request.text, plan::explain_no_match(request, seen_objects_)));
     return;
   }
   if (fate.armed > 1) {
-    reporter_.notice(fmt::format("{}: {} probes were armed and never hit", request.text, fate.armed));
+    reporter_.say(fmt::format("{}: {} probes were armed and never hit", request.text, fate.armed));
     if (request.kind != plan::Request::Kind::entry || fate.samples.size() > 3) return;
   }
   for (const auto& point : fate.samples) {
     std::string line = fmt::format("{} was armed in {} and never hit", point.name, where(point));
     const std::string instead = plan::explain_never_hit(point, seen_objects_);
-    reporter_.notice(instead.empty() ? line : line + "; " + instead);
+    reporter_.say(instead.empty() ? line : line + "; " + instead);
   }
 }
 
@@ -57,8 +58,8 @@ void Engine::about_histogram(const std::string& name) {
     names.insert(probe.label.name);
   }
   const auto near = nearest_names(name, {names.begin(), names.end()}, 1);
-  reporter_.notice(fmt::format("--hist={} names no probe{}", name,
-                               near.empty() ? "" : fmt::format("; did you mean {}?", near[0])));
+  reporter_.say(fmt::format("--hist={} names no probe{}", name,
+                            near.empty() ? "" : fmt::format("; did you mean {}?", near[0])));
 }
 
 void Engine::about_trampolines() {

@@ -325,8 +325,11 @@ void Engine::detach(std::set<pid_t> pids) {
     auto process = processes_.find(pid);
     if (process == processes_.end()) continue;
     take_all_records(*process->second);
-    for (auto& [tid, task] : tasks_)
-      if (task->process == process->second.get() && !task->process->silent) calls_.leave_open(*task);
+    for (auto& [tid, task] : tasks_) {
+      if (task->process != process->second.get() || task->process->silent) continue;
+      syscalls_.leave_open(*task);
+      calls_.leave_open(*task);
+    }
     if (process->second->attached)
       reporter_.notice(fmt::format("detached from {} ({})", pid, process->second->name));
     end_process(*process->second);

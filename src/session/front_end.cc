@@ -21,6 +21,7 @@
 #include "reporter.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
+#include "rtrace/base/text.h"
 #include "rtrace/mech/heal.h"
 #include "rtrace/mech/repair.h"
 
@@ -59,7 +60,9 @@ void FrontEnd::say(const std::string& line) {
   constexpr int kPatience = 1000;  // ms: once we are asked to end, what nobody reads does not keep us
   pollfd room{STDERR_FILENO, POLLOUT, 0};
   if (shared_->detach_requested != 0 && poll(&room, 1, kPatience) == 0) return;
-  (void)write_all(STDERR_FILENO, "rtrace: " + line + "\n");
+  std::string shown = "rtrace: ";
+  append_printable(shown, line, options_.text.render.utf8);
+  (void)write_all(STDERR_FILENO, shown + "\n");
 }
 
 void FrontEnd::start_engine() {

@@ -151,7 +151,8 @@ void settle(Draft& draft) {
     throw UsageError(fmt::format("-u {}: it goes with a command to run", options.user));
   for (const std::string& path : options.config)
     if (access(path.c_str(), R_OK) != 0) throw UsageError(fmt::format("-F {}: {}", path, strerror(errno)));
-  if (options.requests.all.empty() && options.quiet == 0 && !options.default_calls && !options.syscalls)
+  const bool nothing = options.requests.all.empty() && !options.default_calls && !options.syscalls;
+  if (nothing && options.quiet == 0 && !options.ltrace_compat)
     throw UsageError("-L without -e, -l, -x or -S leaves nothing to trace; see rtrace --help");
   options.text.exits = options.quiet < 2;
   options.raw_times |= options.ltrace_compat;

@@ -49,7 +49,8 @@ static sink::JsonOptions json_options(const Options& options) {
 }
 
 // The sink that writes lines, and a count of the calls whose lines found no room. In text that is the line
-// that a call begins; JSON has one, when it has ended. A line about a loss stands for as many as it counts.
+// that a call begins; JSON has one, when it has ended. A line about a loss stands for as many as it counts,
+// and behind it stand the ends of processes that were lost.
 class Reporter::Printer : public sink::Sink {
  public:
   Printer(std::unique_ptr<sink::Sink> lines, Reporter& reporter)
@@ -57,7 +58,11 @@ class Reporter::Printer : public sink::Sink {
 
   void take(const decode::Record& record) override {
     lines_->take(record);
-    if (reporter_.writer_.take_dropped() > 0) reporter_.lost_calls_ += calls_of(record);
+    const bool dropped = reporter_.writer_.take_dropped() > 0;
+    if (dropped) reporter_.lost_calls_ += calls_of(record);
+    if (dropped && is_end(record) && ends_.size() < kMostEnds) ends_.push_back(record);
+    if (!dropped && std::holds_alternative<decode::Lost>(record.body))
+      for (const auto& end : std::exchange(ends_, {})) take(end);
   }
   void finish() override {
     lines_->finish();
@@ -70,6 +75,11 @@ class Reporter::Printer : public sink::Sink {
   }
 
  private:
+  static constexpr size_t kMostEnds = 65536;
+  static bool is_end(const decode::Record& record) {
+    return std::holds_alternative<decode::Exited>(record.body) ||
+           std::holds_alternative<decode::Killed>(record.body);
+  }
   uint64_t calls_of(const decode::Record& record) const {
     if (const auto* loss = std::get_if<decode::Lost>(&record.body)) return loss->count;
     const bool ended = std::holds_alternative<decode::CallReturned>(record.body) ||
@@ -80,6 +90,8 @@ class Reporter::Printer : public sink::Sink {
 
   std::unique_ptr<sink::Sink> lines_;
   Reporter& reporter_;
+  // Ends of processes that found no room: who reads waits for them.
+  std::vector<decode::Record> ends_;
 };
 
 Reporter::Reporter(const Options& options, Shared& shared, int event_fd, pid_t reader)

@@ -11,8 +11,10 @@
 #include "gen_conf.h"
 #include "own_pages.h"
 #include "repair_command.h"
+#include "rtrace/base/text.h"
 #include "rtrace/session/options.h"
 #include "rtrace/tracee/proc_fs.h"
+#include "terminal.h"
 
 namespace rtrace::session {
 namespace {
@@ -21,8 +23,15 @@ int print(const std::string& text) {
   return ::write(STDOUT_FILENO, text.data(), text.size()) < 0 ? 1 : 0;
 }
 
+// Of words of the command line, too, no control character reaches the terminal. Some messages have several
+// lines.
 int fail(const std::string& message) {
-  const std::string text = "rtrace: " + message + "\n";
+  std::string text = "rtrace: ";
+  const bool utf8 = locale_is_utf8();
+  for (const std::string_view line : split(message, '\n')) {
+    append_printable(text, line, utf8);
+    text += '\n';
+  }
   (void)!::write(STDERR_FILENO, text.data(), text.size());
   return 1;
 }

@@ -264,11 +264,22 @@ void SyscallTracer::executed(Task& task, const OpenSyscall& open) {
 
 void SyscallTracer::abandon(Task& task) {
   settle(task);
+  if (task.syscall) report_abandoned(task, time_since(task, *task.syscall), false);
+}
+
+// One that our own interrupt has made come back goes on without us.
+void SyscallTracer::leave_open(Task& task) {
   if (!task.syscall) return;
+  task.clock.halted(monotonic_now());
   const uint64_t duration = time_since(task, *task.syscall);
+  count_inside(task, duration);
+  report_abandoned(task, duration, true);
+}
+
+void SyscallTracer::report_abandoned(Task& task, uint64_t duration, bool still_open) {
   services_.reporter.take(task.id, timestamp(),
                           decode::CallAbandoned{task.syscall->label, task.syscall->call, task.syscall->depth,
-                                                duration, duration, false, false});
+                                                duration, duration, false, still_open});
   task.syscall.reset();
 }
 

@@ -33,18 +33,21 @@ class SyscallTracer {
   void settle(Task& task);
   // It was: the call goes on.
   static void goes_on(Task& task);
-  static bool is_resumed(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs);
   // execve(2) has succeeded in this thread: the call is over for it, and returns in the new program. That of
   // the command itself is one that nobody saw begin.
   static std::optional<OpenSyscall> take_exec(Task& task);
   void executed(Task& task, const OpenSyscall& open);
   // The thread has ended.
   void abandon(Task& task);
+  // The trace ends first. Before the calls that it was made in are left.
+  void leave_open(Task& task);
 
  private:
   void launched(Task& task);
   uint64_t time_of(const Task& task) const;
   uint64_t time_since(const Task& task, const OpenSyscall& open) const;
+  void report_abandoned(Task& task, uint64_t duration, bool still_open);
+  static bool is_resumed(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs);
   static void count_inside(Task& task, uint64_t nanoseconds);
   Probe& probe_of(uint64_t number, uint32_t architecture);
   void enter(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs);

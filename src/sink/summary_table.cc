@@ -140,10 +140,10 @@ std::string about_share(const OwnShare& share, ShareShown shown) {
                        short_duration(share.wrapped_ns),
                        shown == ShareShown::subtracted ? "subtracted" : "contained");
   if (share.stops == 0 || share.low_ns == 0) return {};
-  return fmt::format("rtrace's own share, at least {} +- {} a call, is {}\n",
-                     short_duration(share.low_ns + share.held_ns / share.stops),
-                     short_duration(share.spread_ns),
-                     shown == ShareShown::subtracted ? "subtracted" : "contained");
+  return fmt::format(
+      "rtrace's own share of a stop, {} on average that it held the thread and at least {} +- {}, is {}\n",
+      short_duration(share.held_ns / share.stops), short_duration(share.low_ns),
+      short_duration(share.spread_ns), shown == ShareShown::subtracted ? "subtracted" : "contained");
 }
 
 // In the order in which each text first came.

@@ -167,6 +167,20 @@ class DefaultRule(unittest.TestCase):
     def test_L_and_no_pattern_leave_nothing_to_trace(self):
         self.assertEqual(harness.run(["-L", *program("add", "2")]).status, 1)
 
+    def test_as_ltrace_that_runs_the_command_all_the_same(self):
+        result = harness.run(["--ltrace-compat", "-L", *program("add", "2")])
+        self.assertEqual((result.status, result.lines), (0, ["+++ exited (status 0) +++"]), result)
+
+    def test_no_control_character_of_the_command_line_reaches_the_terminal(self):
+        strange = "no\033[31msuch\n"
+        for arguments in ([strange], ["--" + strange], ["-p", strange], ["-F", strange, "true"], ["-o", "/" + strange + "/x", "true"],
+                          ["-u", strange, "true"]):
+            with self.subTest(arguments=arguments):
+                result = harness.run(arguments, separate=False)
+                self.assertEqual(result.status, 1, result)
+                self.assertNotIn("\033", result.stderr)
+                self.assertRegex(result.stderr, r"^rtrace: .*no\\033\[31msuch")
+
     def test_x_alone_adds_nothing_to_what_it_names(self):
         result = harness.run(["-x", "twice", "--", harness.target("calls_now")])
         self.assertEqual(len(result.lines), 2, result)

@@ -84,14 +84,17 @@ class NothingSeen(unittest.TestCase):
         self.assertEqual([line.split(":")[1].split()[:2] for line in lines],
                          [["twice", "was"], ["-x", "no_such_thing"]], lines)
 
-    def test_q_silences_all_of_it(self):
-        for options in (("-q", "-x", "add"), ("-q", "-x", "twice"), ("-q", "-x", "no_such_thing"),
-                        ("-q", "-e", "no_such_thing"), ("--quiet", "-l", "libnothing.so")):
+    def test_q_silences_attaching_and_detaching(self):
+        for quiet, options, said in (("-q", ("-x", "add"), 0), ("-q", ("-x", "twice"), 1), ("-q", ("-x", "no_such_thing"), 1),
+                                     ("-qq", ("-e", "no_such_thing"), 1), ("--quiet", ("-l", "libnothing.so"), 1),
+                                     ("-q", ("-x", "add", "--hist=ad"), 1)):
             with self.subTest(options=options), waits() as process:
-                rtrace = attached(process, *options)
+                rtrace = attached(process, quiet, *options)
                 process.go()
                 process.expect("done")
-                self.assertEqual(rtrace.stop().stderr, "")
+                lines = rtrace.stop().stderr.splitlines()
+                self.assertEqual(len(lines), said, lines)
+                self.assertNotIn("attached", "".join(lines))
 
     def test_explain_is_what_was_asked_for_so_q_does_not_silence_it(self):
         with waits() as process:

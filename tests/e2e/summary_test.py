@@ -241,9 +241,11 @@ class OwnShare(unittest.TestCase):
     def test_the_table_says_what_was_subtracted_and_raw_times_contain_it(self):
         def measure(options):
             table = harness.Summary(trace(BREAKPOINTS + ["-c", "-x", "tick"] + options, "10").trace)
-            note = re.match(r"rtrace's own share, at least (\S+) \+- (\S+) a call, is (\w+)$", table.notes[-1])
+            note = re.match(r"rtrace's own share of a stop, (\S+) on average that it held the thread and at least (\S+) \+- (\S+), "
+                            r"is (\w+)$", table.notes[-1])
             self.assertTrue(note, table.notes)
-            return cell(table.rows["tick"], "p50"), harness.seconds(note.group(1)), note.group(3)
+            self.assertGreater(harness.seconds(note.group(1)), 0)
+            return cell(table.rows["tick"], "p50"), harness.seconds(note.group(2)), note.group(4)
         median, share, what = measure([])
         self.assertEqual(what, "subtracted")
         self.assertGreater(share, 0)

@@ -274,6 +274,27 @@ class AsStraceSays(unittest.TestCase):
             self.assertRegex(text, r"(?m)^getsockopt@SYS\(\d+, SOL_SOCKET, SO_ERROR, 0, 4\) += 0")
 
 
+WAITS = "import select\nprint('pid', flush=True)\ninput()\nselect.select([], [], [], 1000)"
+PSELECT6 = "270"
+
+
+class StillOpen(unittest.TestCase):
+    def test_the_time_until_the_trace_ends_is_counted_and_is_not_its_caller_s_own(self):
+        with harness.Target(["/usr/bin/python3", "-c", WAITS]) as process:
+            process.expect("pid")
+            rtrace = harness.Attached(["--mechanism=breakpoint", "-c", "-S", "-x", "select@libc.so.6"], [process.pid])
+            process.go()
+            harness.wait_until(lambda: harness.read_text("/proc/%d/syscall" % process.pid).startswith(PSELECT6), "it waits")
+            table = harness.Summary(rtrace.stop().trace)
+            inner, outer = table.rows["pselect6@SYS"], table.rows["select@libc.so.6"]
+            for row in inner, outer:
+                self.assertEqual(row["calls"], 1, table.rows)
+                self.assertRegex(row["seconds"], r"^\d+\.\d+\+$")
+            self.assertGreater(float(inner["seconds"][:-1]), 0, table.rows)
+            self.assertGreaterEqual(float(outer["seconds"][:-1]), float(inner["seconds"][:-1]), table.rows)
+            self.assertLess(harness.seconds(outer["self"][:-1]), float(outer["seconds"][:-1]), table.rows)
+
+
 class Attached(unittest.TestCase):
     words = []
     ended = False

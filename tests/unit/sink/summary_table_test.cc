@@ -179,10 +179,11 @@ TEST_F(SummaryTest, FunctionsWithoutBucketsAreSaid) {
 TEST_F(SummaryTest, TheLastLineSaysWhatRtracesShareIsAndHowSure) {
   calls(call_site("f"), 0, 0);
   table.share = {9'000, 640, 100, 520'000, 0};
-  EXPECT_THAT(own_table(),
-              EndsWith("total\nrtrace's own share, at least 14.2us +- 640ns a call, is subtracted\n"));
+  EXPECT_THAT(own_table(), EndsWith("total\nrtrace's own share of a stop, 5.2us on average that it held the "
+                                    "thread and at least 9.0us +- 640ns, is subtracted\n"));
   EXPECT_THAT(render_summary(table, SortKey::time, ShareShown::contained),
-              EndsWith("total\nrtrace's own share, at least 14.2us +- 640ns a call, is contained\n"));
+              EndsWith("total\nrtrace's own share of a stop, 5.2us on average that it held the thread and at "
+                       "least 9.0us +- 640ns, is contained\n"));
 }
 
 TEST_F(SummaryTest, NotesStandBelowTheTableByTheirText) {

@@ -7,6 +7,7 @@
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
+#include "rtrace/session/permission.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -374,7 +375,9 @@ void Engine::begin_image(Task& task) {
     if (process.image->settled()) tell_started(task.id);
     if (!ready_ && (options_.syscalls || process.image->is_armed())) tell_ready();
   } catch (const Error& error) {
-    reporter_.say(fmt::format("process {} ({}) runs on untraced: {}", pid, process.name, error.what()));
+    std::string why = why_memory_is_closed(standing_of(pid));
+    if (why.empty()) why = error.what();
+    reporter_.say(fmt::format("process {} ({}) runs on untraced: {}", pid, process.name, why));
   }
   go_on(task, 0);
 }

@@ -66,10 +66,18 @@ std::string needs_capability(const Standing& standing) {
                        process.effective_uid, standing.us.uid);
   if (!standing.dumpable)
     return "it is not dumpable: it changed its user or its capabilities, its file cannot be read, or it "
-           "asked "
-           "for that by prctl(PR_SET_DUMPABLE)";
+           "asked for that by prctl(PR_SET_DUMPABLE)";
   if ((process.permitted & ~standing.us.permitted) != 0) return "it has capabilities that rtrace has not";
   return {};
+}
+
+std::string with_fix(const Standing& standing, const std::string& reason) {
+  if (standing.us.uid == 0)
+    return reason +
+           ", and CAP_SYS_PTRACE is missing; give rtrace that capability (in a container: "
+           "--cap-add=SYS_PTRACE)";
+  const bool of_other_user = standing.process->uid != standing.us.uid;
+  return reason + (of_other_user ? "; run rtrace as that user or as root" : "; run rtrace as root");
 }
 
 std::string refused(const Standing& standing) {
@@ -79,14 +87,8 @@ std::string refused(const Standing& standing) {
     return "the kernel does not permit it, though rtrace has CAP_SYS_PTRACE: another tracer may have held it "
            "for a moment (try again), it may live in a user namespace outside ours, or a security module "
            "(SELinux, AppArmor) forbids it";
-  if (const std::string reason = needs_capability(standing); !reason.empty()) {
-    if (standing.us.uid == 0)
-      return reason +
-             ", and CAP_SYS_PTRACE is missing; give rtrace that capability (in a container: "
-             "--cap-add=SYS_PTRACE)";
-    const bool of_other_user = standing.process->uid != standing.us.uid;
-    return reason + (of_other_user ? "; run rtrace as that user or as root" : "; run rtrace as root");
-  }
+  if (const std::string reason = needs_capability(standing); !reason.empty())
+    return with_fix(standing, reason);
   if (!standing.yama_scope.empty() && standing.yama_scope != "0") return refused_by_yama(standing.yama_scope);
   return "the kernel does not permit it: another tracer may have held it for a moment (try again), or a "
          "security module (SELinux, AppArmor) or a seccomp filter forbids it";
@@ -132,6 +134,12 @@ bool first_thread_ends(pid_t pid, const Standing& standing) {
   if (!standing.process || is_kernel_thread(pid, *standing.process)) return false;
   const tracee::StatusFields& process = *standing.process;
   return process.state == 'Z' || process.state == 'X' || !process.has_memory;
+}
+
+std::string why_memory_is_closed(const Standing& standing) {
+  if (!standing.process || (standing.us.effective & kMayTraceAll) != 0) return {};
+  const std::string reason = needs_capability(standing);
+  return reason.empty() ? reason : with_fix(standing, reason);
 }
 
 std::string why_seize_failed(const Standing& standing, int error_number) {

@@ -151,6 +151,15 @@ class OtherUsers(unittest.TestCase):
             said = refused(self, process.pid, NOBODY, self.rtrace)
             self.assertRegex(said, r"not dumpable.*run rtrace as root")
 
+    def test_a_command_whose_file_cannot_be_read_is_run_untraced(self):
+        program = os.path.join(self.folder.name, "secret")
+        shutil.copy("/usr/bin/true", program)
+        os.chmod(program, 0o111)
+        done = subprocess.run([*NOBODY, self.rtrace, "-e", "getenv", "--", program], text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, env=harness.environment(), timeout=harness.PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"\(secret\) runs on untraced: it is not dumpable: .*cannot be read.*run rtrace as root")
+
     def test_root_without_the_capability(self):
         with waits() as process:
             said = refused(self, process.pid, WITHOUT_PTRACE)

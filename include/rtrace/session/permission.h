@@ -31,6 +31,8 @@ std::string why_not_attachable(pid_t pid, const Standing& standing);
 // Whether it may look otherwise in a moment: the process has ended, or another thread of it calls exec and is
 // about to be its first one.
 bool first_thread_ends(pid_t pid, const Standing& standing);
+// Why /proc/PID/mem of a process that we trace all the same cannot be opened; empty where nothing is known.
+std::string why_memory_is_closed(const Standing& standing);
 // After PTRACE_SEIZE has failed with this errno.
 std::string why_seize_failed(const Standing& standing, int error_number);
 

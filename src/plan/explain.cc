@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "filter_reader.h"
 #include "process_view.h"
 #include "rtrace/base/text.h"
 #include "rtrace/plan/clone_name.h"
+#include "rtrace/plan/demangled_name.h"
 
 namespace rtrace::plan {
 namespace {
@@ -59,8 +61,9 @@ class NoMatch {
 
  private:
   std::string no_object(const Filter::Rule& rule) const {
+    if (const auto meant = objects_of(rule); !meant.empty())
+      return fmt::format("the filter takes away again what it adds of {}", object_list(meant));
     if (rule.library_is_main) return "no main program is mapped";
-    if (rule.library.matches_everything()) return "the filter takes away all that it adds";
     std::vector<std::string> names;
     for (const LoadedObject& object : objects_)
       for (std::string& name : names_of(object).all()) names.push_back(std::move(name));
@@ -91,6 +94,37 @@ class NoMatch {
     return paths;
   }
 
+  ObjectList objects_of(const Filter::Rule& rule) const {
+    return all_that([&](const LoadedObject& o) { return library_matches(rule, names_of(o)); });
+  }
+
+  // Of those that the rule means by itself the ones of which the filter takes the name away.
+  ObjectList taken_away(const Filter::Rule& rule, ObjectList having) const {
+    std::erase_if(having, [&](const LoadedObject* o) {
+      return !library_matches(rule, names_of(*o)) || filter_.matches(rule.symbol.text(), names_of(*o));
+    });
+    return having;
+  }
+
+  // C++ functions that would be meant if names were matched without parameters and scopes.
+  std::vector<std::string> cxx_functions(const Filter::Rule& rule) const {
+    std::vector<std::string> found;
+    const std::string core = core_of(rule.symbol);
+    if (rule.demangled || core.empty()) return found;
+    for (const LoadedObject* object : matching_) {
+      for (const elf::Symbol& symbol : object->file->functions()) {
+        if (!symbol.name.starts_with("_Z") || symbol.name.find(core) == std::string_view::npos) continue;
+        const auto name = demangle(symbol.name);
+        if (!name) continue;
+        const std::string_view path = without_parameters(without_result(*name));
+        const std::string_view last = path.substr(path.rfind(':') + 1);  // npos + 1: all of it
+        const bool known = std::find(found.begin(), found.end(), *name) != found.end();
+        if (rule.symbol.matches(last) && !known) found.push_back(*name);
+      }
+    }
+    return found;
+  }
+
   void explain_entry(const Filter::Rule& rule, std::vector<std::string>& clauses) const {
     const std::string& name = rule.symbol.text();
     auto definers = all_that([&](const LoadedObject& o) { return !o.file->find_function(name).empty(); });
@@ -101,6 +135,9 @@ class NoMatch {
           fmt::format("{} defines {}, and there was no time to probe it: it was loaded "
                       "at the very end",
                       object_list(meant), name));
+    if (const auto taken = taken_away(rule, definers); !taken.empty())
+      return clauses.push_back(fmt::format("{} {} {}, which the filter takes away again", object_list(taken),
+                                           taken.size() == 1 ? "defines" : "define", name));
     bool everywhere = matching_.size() == objects_.size();
     std::string where = everywhere              ? "no mapped object"
                         : matching_.size() == 1 ? matching_[0]->name()
@@ -113,6 +150,10 @@ class NoMatch {
     if (!definers.empty())
       clauses.push_back(fmt::format("{} defines it, which the filter leaves out", object_list(definers)));
     if (rule.symbol.literal_name()) clauses.push_back(cold_part(name));
+    if (const auto functions = cxx_functions(rule); !functions.empty())
+      return clauses.push_back(
+          fmt::format("C++ names are matched whole, by patterns that hold a parenthesis or ::, as in {}",
+                      listed(functions, kNearest)));
     clauses.push_back(no_names());
     clauses.push_back(nearest_functions(rule));
     if (rule.symbol.literal_name() && definers.empty()) clauses.push_back(importers(name));
@@ -186,6 +227,10 @@ class NoMatch {
 
   void explain_call(const Filter::Rule& rule, std::vector<std::string>& clauses) const {
     const std::string& name = rule.symbol.text();
+    const auto callers_of = all_that([&](const LoadedObject& o) { return imports(o, name); });
+    if (const auto taken = taken_away(rule, callers_of); !taken.empty())
+      return clauses.push_back(fmt::format("{} {} {}, which the filter takes away again", object_list(taken),
+                                           taken.size() == 1 ? "imports" : "import", name));
     std::string callers = matching_.size() == 1
                               ? matching_[0]->name() + " calls no"
                               : fmt::format("none of {} objects calls an", matching_.size());

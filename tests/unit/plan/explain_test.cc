@@ -68,6 +68,23 @@ TEST_F(Explain, NoMatchTellsWhereElseTheNameIsDefined) {
                     HasSubstr("libplan.so.1 defines it, which the filter leaves out")));
 }
 
+TEST_F(Explain, NoMatchTellsWhatTheFilterItselfTakesAway) {
+  EXPECT_THAT(no_match(entry("plan_init-plan_init")),
+              AllOf(HasSubstr("libplan.so.1 defines plan_init, which the filter takes away again"),
+                    Not(HasSubstr("inlined"))));
+  EXPECT_THAT(no_match(entry("@libplan.so.1-@libplan.so.1")),
+              HasSubstr("takes away again what it adds of libplan.so.1"));
+  EXPECT_THAT(no_match(entry("@MAIN-@MAIN")), HasSubstr("takes away again what it adds of program"));
+  EXPECT_THAT(no_match(call("plan_send_query-plan_send_query")),
+              HasSubstr("program, caller_plt.so import plan_send_query, which the filter takes away again"));
+}
+
+TEST_F(Explain, NoMatchTellsHowCxxNamesAreMatched) {
+  EXPECT_THAT(no_match(entry("query")),
+              AllOf(HasSubstr("as in plan::Server::query(int)"), Not(HasSubstr("inlined"))));
+  EXPECT_THAT(no_match(entry("quer*@MAIN")), HasSubstr("as in plan::Server::query(int)"));
+}
+
 TEST_F(Explain, NoMatchOfACallTellsWhatTheCallerImports) {
   EXPECT_THAT(no_match(call("plan_semd_query@MAIN")),
               AllOf(HasSubstr("program calls no imported function plan_semd_query"),

@@ -212,8 +212,8 @@ class Hiding(unittest.TestCase):
     def test_is_traced_on_at_call_sites(self):
         self.check(["-e", "greet"], "greet(\"hidden\")")
 
-    def test_is_traced_on_at_entries_with_time_and_caller(self):
-        self.check(["-ttT", "-w1", "-x", "greet"], "greet@libfixture.so(\"hidden\")")
+    def test_is_traced_on_at_entries_with_time_and_duration(self):
+        self.check(["-ttT", "-x", "greet"], "greet@libfixture.so(\"hidden\")")
 
 
 def yama():

@@ -167,7 +167,7 @@ def read_text(path):
     try:
         with open(path, errors="replace") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter of a process that ends meanwhile
         return ""
 
 

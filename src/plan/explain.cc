@@ -106,7 +106,7 @@ class NoMatch {
     return having;
   }
 
-  // C++ functions that would be meant if names were matched without parameters and scopes.
+  // C++ functions that would be meant if names were matched without parameters and scopes: some of them.
   std::vector<std::string> cxx_functions(const Filter::Rule& rule) const {
     std::vector<std::string> found;
     const std::string core = core_of(rule.symbol);
@@ -120,6 +120,7 @@ class NoMatch {
         const std::string_view last = path.substr(path.rfind(':') + 1);  // npos + 1: all of it
         const bool known = std::find(found.begin(), found.end(), *name) != found.end();
         if (rule.symbol.matches(last) && !known) found.push_back(*name);
+        if (found.size() == kNearest) return found;
       }
     }
     return found;

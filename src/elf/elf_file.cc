@@ -112,11 +112,7 @@ std::unique_ptr<ElfFile::Impl> ElfFile::parse(Mapping mapping, const std::string
 
 std::shared_ptr<const ElfFile> ElfFile::open(UniqueFd fd, std::string path) {
   try {
-    Mapping mapping = Mapping::of_file(fd.get());
-    // Of most objects that is all that is read: the tables that stand before the code, or the whole.
-    constexpr size_t kBeginning = size_t{256} << 10;
-    populate(mapping.bytes().first(std::min(mapping.size(), kBeginning)), Access::read);
-    return std::shared_ptr<const ElfFile>(new ElfFile(parse(std::move(mapping), path)));
+    return std::shared_ptr<const ElfFile>(new ElfFile(parse(begun(Mapping::of_file(fd.get())), path)));
   } catch (const Error& error) {
     throw Error::make("{}: {}", path, error.what());
   }

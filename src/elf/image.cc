@@ -7,6 +7,12 @@
 
 namespace rtrace::elf {
 
+Mapping begun(Mapping file) {
+  constexpr uint64_t kBeginning = uint64_t{256} << 10;
+  populate(clamped(file.bytes(), 0, kBeginning), Access::read);
+  return file;
+}
+
 Image::Image(Mapping mapping) : mapping_(std::move(mapping)) {
   read_header();
   read_program_headers();

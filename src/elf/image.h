@@ -69,6 +69,10 @@ struct CodeBytes {
   Bytes bytes;
 };
 
+// Of most objects all that is read is their beginning, the tables that stand before the code: it is brought
+// in.
+Mapping begun(Mapping file);
+
 class Image {
  public:
   // Throws Error where the file header or the program headers cannot be used. Everything behind them is

@@ -1,5 +1,5 @@
-// The pages of rtrace's own that starting a command touches for sure, brought in together: a page fault for
-// each was a quarter of what starting cost.
+// The pages of rtrace's own that starting a command touches for sure, brought in together: page faults were a
+// quarter of what starting cost.
 #pragma once
 
 namespace rtrace::session {

@@ -62,6 +62,18 @@ struct CallDecoder::Impl {
     return decoder.unfilled(type, state.argument_place(location, storage));
   }
 
+  // With what the parameter held at entry, where that is carried, else nullptr.
+  template <typename Visit>
+  void for_each_at_return(const Carried& carried, Visit visit) const {
+    size_t next = 0;
+    for (size_t i = layout->first_at_return; i < layout->parameters.size(); ++i) {
+      const Layout::Parameter& parameter = layout->parameters[i];
+      const bool is_carried =
+          parameter.at_entry && carried.before != nullptr && next < carried.before->size();
+      visit(parameter, is_carried ? &(*carried.before)[next++] : nullptr);
+    }
+  }
+
   // The arguments behind a format, of the types that its text says.
   void add_further(const Memory& memory, CallState& state, std::vector<Argument>& arguments) const {
     const Layout::Parameter& parameter = layout->parameters.back();
@@ -279,12 +291,7 @@ CallDecoder::Returned CallDecoder::leave(const arch::Regs& entry, const arch::Re
   returned.failed = carried.failed || (layout.result->kind == Type::Kind::error &&
                                        (returned.result.kind == Value::Kind::error_result ||
                                         (!carried.error_number && has_failed(returned.result))));
-  size_t carried_index = 0;
-  for (size_t i = layout.first_at_return; i < layout.parameters.size(); ++i) {
-    const Layout::Parameter& parameter = layout.parameters[i];
-    const Value* before = nullptr;
-    if (parameter.at_entry && carried.before != nullptr && carried_index < carried.before->size())
-      before = &(*carried.before)[carried_index++];
+  impl_->for_each_at_return(carried, [&](const Layout::Parameter& parameter, const Value* before) {
     Value value;
     if (before != nullptr && !parameter.at_return)
       value = *before;
@@ -294,9 +301,26 @@ CallDecoder::Returned CallDecoder::leave(const arch::Regs& entry, const arch::Re
       value = Impl::decode_argument(*parameter.type, parameter.location, state, decoder);
     if (before != nullptr && parameter.at_return) value = changed(*before, std::move(value));
     returned.arguments.push_back(Impl::argument(parameter, std::move(value)));
-  }
+  });
   if (layout.has_format && !impl_->all_at_entry()) impl_->add_further(memory, state, returned.arguments);
   return returned;
+}
+
+std::vector<Argument> CallDecoder::abandon(const arch::Regs& entry, std::span<const std::byte> entry_stack,
+                                           const Carried& carried) const {
+  std::vector<Argument> arguments;
+  if (!impl_->layout) return arguments;
+  const BufferMemory none;
+  CallState state(*impl_->layout, none, entry, carried.vectors_at_entry);
+  state.after_entry(entry_stack);
+  ValueDecoder decoder(none, impl_->limits, state);
+  impl_->for_each_at_return(carried, [&](const Layout::Parameter& parameter, const Value* before) {
+    arguments.push_back(Impl::argument(
+        parameter, before != nullptr
+                       ? *before
+                       : Impl::decode_unfilled(*parameter.type, parameter.location, state, decoder)));
+  });
+  return arguments;
 }
 
 }  // namespace rtrace::decode

@@ -61,9 +61,9 @@ std::span<const std::byte> CallState::from_registers(const Location& location, S
 Place CallState::argument_place(const Location& location, Storage& storage) const {
   if (location.where == Location::Where::registers) return {from_registers(location, storage), {}};
   if (location.where != Location::Where::stack) return {};
-  if (exit_ == nullptr) return {{}, entry_.sp() + kReturnAddress + location.stack_offset};
-  if (location.stack_offset >= entry_stack_.size()) return {};
-  auto bytes = entry_stack_.subspan(location.stack_offset);
+  if (!entry_stack_) return {{}, entry_.sp() + kReturnAddress + location.stack_offset};
+  if (location.stack_offset >= entry_stack_->size()) return {};
+  auto bytes = entry_stack_->subspan(location.stack_offset);
   return {bytes.first(std::min<size_t>(bytes.size(), location.size)), {}};
 }
 

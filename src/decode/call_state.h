@@ -21,8 +21,10 @@ class CallState : public LengthSource {
                  std::span<const std::byte> entry_stack) {
     exit_ = &exit;
     exit_vectors_ = vectors;
-    entry_stack_ = entry_stack;
+    after_entry(entry_stack);
   }
+  // The same where there is no return.
+  void after_entry(std::span<const std::byte> entry_stack) { entry_stack_ = entry_stack; }
   // The types of arguments behind the named ones, which lengths may refer to.
   void set_further(std::span<const Location> locations) { further_ = locations; }
 
@@ -43,7 +45,7 @@ class CallState : public LengthSource {
   const arch::VectorRegs* entry_vectors_;
   const arch::Regs* exit_ = nullptr;
   const arch::VectorRegs* exit_vectors_ = nullptr;
-  std::span<const std::byte> entry_stack_;
+  std::optional<std::span<const std::byte>> entry_stack_;
   std::span<const Location> further_;
 };
 

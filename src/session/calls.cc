@@ -54,6 +54,13 @@ event::Timestamp CallTracer::thread_time(const Task& task) const {
   return {now_.realtime, services_.options.raw_times ? task.clock.stopped_at() : task.clock.time()};
 }
 
+decode::Carried CallTracer::carried_by(const OpenCall& open) {
+  decode::Carried carried;
+  carried.vectors_at_entry = open.vectors ? &*open.vectors : nullptr;
+  carried.before = &open.before;
+  return carried;
+}
+
 OpenCall CallTracer::take_open(Task& task, event::CallId call) {
   auto found = task.open_calls.find(call);
   if (found == task.open_calls.end()) return {};
@@ -99,10 +106,8 @@ std::optional<VirtAddr> CallTracer::errno_of(const Task& task, const decode::Cal
 }
 
 void CallTracer::decode_return(Returned& returned, const arch::VectorRegs* vectors) {
-  decode::Carried carried;
+  decode::Carried carried = carried_by(returned.open);
   carried.vectors_at_exit = vectors;
-  carried.vectors_at_entry = returned.open.vectors ? &*returned.open.vectors : nullptr;
-  carried.before = &returned.open.before;
   if (returned.errno_at) carried.error_number = memory_.read_value<int>(*returned.errno_at);
   const decode::CallDecoder& decoder = *services_.registry.at(returned.frame.probe).decoder;
   returned.decoded = decoder.leave(returned.open.entry, regs_, memory_, returned.open.stack, carried);
@@ -255,9 +260,9 @@ bool CallTracer::shows_descriptors(const decode::CallDecoder& decoder) const {
 
 void CallTracer::report(Task& task) {
   for (const event::Frame& frame : dead_) {
+    services_.reporter.take(who_, now_, abandoned(task, frame));
     task.open_calls.erase(frame.call);
     forget_recorded(task, frame.call);
-    services_.reporter.take(who_, now_, abandoned(frame));
   }
   for (Returned& returned : returned_) report_return(returned);
   for (Entered& entered : entered_) report_entry(entered);
@@ -308,14 +313,14 @@ void CallTracer::report_return(Returned& returned) {
   services_.reporter.take(who_, now_, std::move(record));
 }
 
-decode::CallAbandoned CallTracer::abandoned(const event::Frame& frame) const {
-  return {&services_.registry.at(frame.probe).label,
-          frame.call,
-          frame.depth,
-          frame.duration,
-          frame.self,
-          frame.recursive,
-          false};
+decode::CallAbandoned CallTracer::abandoned(const Task& task, const event::Frame& frame) const {
+  const Probe& probe = services_.registry.at(frame.probe);
+  decode::CallAbandoned record{&probe.label, frame.call,      frame.depth, frame.duration,
+                               frame.self,   frame.recursive, false};
+  if (const auto open = task.open_calls.find(frame.call); open != task.open_calls.end())
+    record.arguments =
+        probe.decoder->abandon(open->second.entry, open->second.stack, carried_by(open->second));
+  return record;
 }
 
 void CallTracer::abandon_all(Task& task) {
@@ -324,7 +329,7 @@ void CallTracer::abandon_all(Task& task) {
   auto frames = task.stack.clear(thread_time(task));
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     abandon_pairs(task, frame->call);
-    services_.reporter.take(task.id, timestamp(), abandoned(*frame));
+    services_.reporter.take(task.id, timestamp(), abandoned(task, *frame));
   }
   abandon_pairs(task);
   task.open_calls.clear();
@@ -335,7 +340,7 @@ void CallTracer::leave_open(Task& task) {
   task.clock.halted(monotonic_now());
   auto frames = task.stack.clear(thread_time(task));
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-    auto record = abandoned(*frame);
+    auto record = abandoned(task, *frame);
     record.still_open = true;
     services_.reporter.take(task.id, timestamp(), std::move(record));
   }

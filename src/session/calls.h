@@ -98,8 +98,9 @@ class CallTracer {
   void report_entry(Entered& entered);
   void report_return(Returned& returned);
   event::Timestamp thread_time(const Task& task) const;
-  decode::CallAbandoned abandoned(const event::Frame& frame) const;
+  decode::CallAbandoned abandoned(const Task& task, const event::Frame& frame) const;
   OpenCall take_open(Task& task, event::CallId call);
+  static decode::Carried carried_by(const OpenCall& open);  // refers to it
 
   Services& services_;
   event::TraceeId who_;

@@ -88,7 +88,7 @@ void CallTracer::end_pair(Task& task, const Probe& end, const arch::VectorRegs* 
 void CallTracer::leave_pairs_open(Task& task) {
   const uint64_t time = thread_time(task).monotonic;
   for (auto pair = task.open_pairs.rbegin(); pair != task.open_pairs.rend(); ++pair) {
-    auto record = abandoned(frame_of(*pair, time, task));
+    auto record = abandoned(task, frame_of(*pair, time, task));
     record.still_open = true;
     services_.reporter.take(task.id, timestamp(), std::move(record));
   }
@@ -100,7 +100,7 @@ void CallTracer::abandon_pairs(Task& task, event::CallId after) {
   const event::Timestamp now = timestamp();
   const uint64_t time = thread_time(task).monotonic;
   while (!task.open_pairs.empty() && task.open_pairs.back().call > after) {
-    services_.reporter.take(task.id, now, abandoned(frame_of(task.open_pairs.back(), time, task)));
+    services_.reporter.take(task.id, now, abandoned(task, frame_of(task.open_pairs.back(), time, task)));
     task.open_pairs.pop_back();
     task.stack.unnest();
   }

@@ -277,9 +277,12 @@ void SyscallTracer::leave_open(Task& task) {
 }
 
 void SyscallTracer::report_abandoned(Task& task, uint64_t duration, bool still_open) {
+  const OpenSyscall& open = *task.syscall;
+  decode::Carried carried;
+  carried.before = &open.before;
   services_.reporter.take(task.id, timestamp(),
-                          decode::CallAbandoned{task.syscall->label, task.syscall->call, task.syscall->depth,
-                                                duration, duration, false, still_open});
+                          decode::CallAbandoned{open.label, open.call, open.depth, duration, duration, false,
+                                                still_open, open.decoder->abandon(open.entry, {}, carried)});
   task.syscall.reset();
 }
 

@@ -87,7 +87,8 @@ struct JsonSink::Impl {
   void end();
   void append_probes(const Probes& probes, size_t& next);
   void write_probes(const Probes& probes, size_t next);
-  void write_call(const OpenCall& call, const decode::CallReturned* returned, Outcome outcome);
+  void write_call(const OpenCall& call, const decode::CallReturned* returned,
+                  std::span<const decode::Argument> at_return, Outcome outcome);
   OpenCall take_call(const decode::ProbeLabel* label, event::CallId call, unsigned depth, uint64_t duration);
   const std::string& members_of(const decode::ProbeLabel& label, const std::string& caller = {});
 
@@ -196,7 +197,8 @@ OpenCall JsonSink::Impl::take_call(const decode::ProbeLabel* label, event::CallI
   return unknown;
 }
 
-void JsonSink::Impl::write_call(const OpenCall& call, const decode::CallReturned* returned, Outcome outcome) {
+void JsonSink::Impl::write_call(const OpenCall& call, const decode::CallReturned* returned,
+                                std::span<const decode::Argument> at_return, Outcome outcome) {
   begin("call", call.header);
   json.key("dur");
   if (returned != nullptr)
@@ -207,12 +209,12 @@ void JsonSink::Impl::write_call(const OpenCall& call, const decode::CallReturned
   json.member("depth", uint64_t{call.entered.depth});
   json.key("args");
   json.begin_array();
-  auto append = [&](const std::vector<decode::Argument>& arguments) {
+  auto append = [&](std::span<const decode::Argument> arguments) {
     for (const auto& argument : arguments)
       append_argument(json, argument.name, argument.type, argument.value, options.render);
   };
   append(call.entered.arguments);
-  if (returned != nullptr) append(returned->arguments);
+  append(at_return);
   json.end_array();
   json.key("ret");
   if (returned != nullptr)
@@ -241,21 +243,21 @@ void JsonSink::Impl::write_call(const OpenCall& call, const decode::CallReturned
 void JsonSink::Impl::operator()(const decode::CallEntered& call) {
   if (!options.calls) return;
   if (call.label->instant)
-    write_call({header, call}, nullptr, {"instant", ""});
+    write_call({header, call}, nullptr, {}, {"instant", ""});
   else if (call.unseen_return)
-    write_call({header, call}, nullptr, {"unseen", *call.unseen_return});
+    write_call({header, call}, nullptr, {}, {"unseen", *call.unseen_return});
   else
     open.enter(header, call);
 }
 
 void JsonSink::Impl::operator()(const decode::CallReturned& call) {
   if (!options.calls) return;
-  write_call(take_call(call.label, call.call, call.depth, call.duration), &call, {});
+  write_call(take_call(call.label, call.call, call.depth, call.duration), &call, call.arguments, {});
 }
 
 void JsonSink::Impl::operator()(const decode::CallAbandoned& call) {
   if (!options.calls) return;
-  write_call(take_call(call.label, call.call, call.depth, call.duration), nullptr,
+  write_call(take_call(call.label, call.call, call.depth, call.duration), nullptr, call.arguments,
              {call.still_open ? "open" : "no return", ""});
 }
 
@@ -353,7 +355,7 @@ void JsonSink::take(const decode::Record& record) {
 
 void JsonSink::end() {
   if (!impl_->started && !impl_->pids.empty()) impl_->start();
-  for (const OpenCall& call : impl_->open.take_all()) impl_->write_call(call, nullptr, {"open", ""});
+  for (const OpenCall& call : impl_->open.take_all()) impl_->write_call(call, nullptr, {}, {"open", ""});
 }
 
 }  // namespace rtrace::sink

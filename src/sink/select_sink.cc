@@ -117,6 +117,7 @@ bool SelectSink::Impl::operator()(const decode::CallReturned& call) {
 bool SelectSink::Impl::operator()(const decode::CallAbandoned& call) {
   CallFacts facts;
   const auto known = leave(call, facts);
+  facts.at_return = call.arguments;
   return passes(known, facts);
 }
 

@@ -227,6 +227,23 @@ class Attached(unittest.TestCase):
             lines = json_lines.Lines(rtrace.stop().trace)
             self.assertTrue(all(call["outcome"] == "open" for call in lines.calls if call["dur"] is None))
 
+    def test_a_call_that_does_not_return_has_the_arguments_that_are_shown_at_the_return(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "read.conf")
+            with open(path, "w") as file:
+                file.write("long read(fd=int, buf=out buffer[retval], count=ulong);\n")
+            for options in (["-F", path, "-e", "read"], ["-S"]):
+                with self.subTest(options=options), waits("3") as process:
+                    rtrace = harness.Attached(["--json", *options], [process.pid])
+                    process.go()
+                    process.expect("done")
+                    harness.wait_until(lambda: harness.state(process.pid) == "S", "it reads again")
+                    read = [call for call in json_lines.Lines(rtrace.stop().trace).named("read") if call["dur"] is None][-1]
+                    self.assertEqual(read["outcome"], "open")
+                    self.assertEqual([argument["name"] for argument in read["args"]], ["fd", "buf", "count"])
+                    self.assertEqual([read["args"][0]["value"], read["args"][2]["value"]], [0, 1])
+                    self.assertRegex(read["args"][1]["raw"], "^0x[0-9a-f]+$")
+
 
 class RealPrograms(unittest.TestCase):
     def check(self, *arguments, least, **how):

@@ -108,6 +108,12 @@ class CallDecoder {
   Returned leave(const arch::Regs& entry, const arch::Regs& exit, const Memory& memory,
                  std::span<const std::byte> entry_stack, const Carried& carried = {}) const;
 
+  // The arguments that leave() would give of a call that does not return, or whose return is not seen: those
+  // that were printed at entry as they were then, of the others what their registers and `entry_stack` held,
+  // pointers as addresses. No memory is read: it may be gone.
+  std::vector<Argument> abandon(const arch::Regs& entry, std::span<const std::byte> entry_stack,
+                                const Carried& carried = {}) const;
+
   // As the prototype names and spells them; guessed ones have no names.
   std::vector<std::string> parameter_names() const;
   std::string result_type() const;

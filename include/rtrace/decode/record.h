@@ -81,10 +81,11 @@ struct CallAbandoned {
   const ProbeLabel* label = nullptr;
   event::CallId call{};
   unsigned depth = 0;
-  uint64_t duration = 0;    // until it was left or its end was known
-  uint64_t self = 0;        // as in CallReturned
-  bool recursive = false;   // as in CallReturned
-  bool still_open = false;  // nothing is known of its end: the trace ends first
+  uint64_t duration = 0;                 // until it was left or its end was known
+  uint64_t self = 0;                     // as in CallReturned
+  bool recursive = false;                // as in CallReturned
+  bool still_open = false;               // nothing is known of its end: the trace ends first
+  std::vector<Argument> arguments = {};  // those of CallReturned, as far as they were known at entry
 };
 
 // Calls that were counted where they were made, since the record before of that label; times in nanoseconds.

@@ -348,6 +348,29 @@ TEST(CallDecoder, InoutShowsBothValues) {
   EXPECT_EQ(joined(returned.arguments), "1 -> 6, \"SELECT SLEEP(0.2)\"");
 }
 
+// Of a call that does not return.
+std::string abandoned(const std::string& prototype, const std::vector<uint64_t>& arguments) {
+  BufferMemory memory = tracee();
+  CallDecoder decoder(prototype_of(prototype), {});
+  const arch::Regs entry = registers(arguments);
+  const auto entered = decoder.enter(entry, memory);
+  std::vector<std::byte> stack(decoder.at_entry().stack_bytes);
+  stack.resize(memory.read({kStack + 8}, stack));
+  return "(" + joined(entered.arguments) + "; " +
+         joined(decoder.abandon(entry, stack, {nullptr, nullptr, &entered.before, {}})) + ")";
+}
+
+TEST(CallDecoder, WhatWasNotPrintedAtEntryIsKnownOfAnAbandonedCallToo) {
+  EXPECT_EQ(abandoned("long read(int, out buffer[retval], ulong)", {3, kText, 16}), "(3; 0x21000, 16)");
+  EXPECT_EQ(abandoned("void f(inout int*, in string, +string)", {kNumbers, kText, kText}),
+            "(; 1, \"SELECT SLEEP(0.2)\", 0x21000)");
+  EXPECT_EQ(abandoned("void f(int, int, int, int, int, int, out int*, int, string)", {1, 2, 3, 4, 5, 6}),
+            "(1, 2, 3, 4, 5, 6; 0x64, 101, 0x66)");
+  EXPECT_EQ(abandoned("void f(+double)", {}), "(; ?)");
+  EXPECT_EQ(abandoned("int f(int, string)", {1, kText}), "(1, \"SELECT SLEEP(0.2)\"; )");
+  EXPECT_EQ(abandoned("", {1, 2, 3, 4}), "(1, 2, 3, 4; )");
+}
+
 struct ErrnoRow {
   std::string prototype;
   uint64_t result;

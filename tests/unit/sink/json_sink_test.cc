@@ -116,6 +116,15 @@ TEST_F(JsonSinkTest, CallsThatNeverReturnSayWhy) {
   EXPECT_THAT(lines()[3], HasSubstr(R"("ret":null,"outcome":"open"})"));
 }
 
+TEST_F(JsonSinkTest, WhatWasNotPrintedAtEntryIsThereWithoutAReturnToo) {
+  sink.take(thread.enter(label, 1, {testing::number(3)}));
+  auto left = thread.abandon(label, 1);
+  std::get<decode::CallAbandoned>(left.body).arguments = {testing::number(4)};
+  sink.take(left);
+  EXPECT_THAT(lines().back(), HasSubstr(R"("raw":"3","text":"3","value":3},{)"));
+  EXPECT_THAT(lines().back(), HasSubstr(R"("raw":"4","text":"4","value":4}],"ret":null)"));
+}
+
 TEST_F(JsonSinkTest, AForkChildReturnsFromItsParentsCallsToo) {
   sink.take(thread.enter(label, 1, {testing::number(5)}));
   sink.take(thread(decode::Forked{200, true, false}));

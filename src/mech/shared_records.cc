@@ -170,12 +170,18 @@ void SharedRecords::abandon() const {
   store(header().owner, agent::kOwnerDied);
 }
 
-// Counted calls of a function that the slot's thread is in; 0 where it has no summary of its own.
-uint64_t SharedRecords::open_calls_of(uint64_t slot, uint32_t function) const {
+std::optional<uint64_t> SharedRecords::own_summary(uint64_t slot, uint32_t function) const {
   const auto* index = reinterpret_cast<const uint32_t*>(memory_.data() + layout_.summary_index);
   const uint32_t own = load(index[slot * size_.functions + function]);
-  if (own <= size_.functions || own > size_.summaries) return 0;
-  const agent::Summary& summary = this->summary(own - 1);
+  if (own <= size_.functions || own > size_.summaries) return std::nullopt;
+  return own - 1;
+}
+
+// Counted calls of a function that the slot's thread is in; 0 where it has no summary of its own.
+uint64_t SharedRecords::open_calls_of(uint64_t slot, uint32_t function) const {
+  const auto own = own_summary(slot, function);
+  if (!own) return 0;
+  const agent::Summary& summary = this->summary(*own);
   uint64_t returned = 0;
   for (const uint64_t& count : summary.durations.counts) returned += load(count);
   return load(summary.entered) - returned;

@@ -106,6 +106,11 @@ std::optional<ThreadState> Trampolines::state_of(uint64_t thread_pointer) const 
   return begun_ ? records().state_of(thread_pointer, next_) : std::nullopt;
 }
 
+std::vector<OpenCount> Trampolines::open_counts(const CountingThread& thread) const {
+  if (!begun_) return {};
+  return mech::open_counts(records(), link_.shared(), space_.memory(), thread, next_);
+}
+
 Trampolines::Answer Trampolines::install(const Function& function, std::span<const StoppedThread> threads) {
   if (next_ == link_.capacity()) return Declined{"the recorder has no room for more functions"};
   const auto stranger = std::find_if(threads.begin(), threads.end(),

@@ -344,6 +344,11 @@ void CallTracer::leave_open(Task& task) {
     record.still_open = true;
     services_.reporter.take(task.id, timestamp(), std::move(record));
   }
+  for (const OpenCounted& call : task.open_counts)
+    services_.reporter.take(
+        task.id, timestamp(),
+        decode::CallAbandoned{
+            &services_.registry.at(call.probe).label, {}, 0, call.duration, call.self, false, true});
   leave_pairs_open(task);
   task.open_calls.clear();
   task.recorded.clear();

@@ -42,6 +42,7 @@ void Engine::prepare_leaving(Leaving& leaving) {
 
 void Engine::settle(Task& task) {
   take_records_of(task);
+  task.open_counts = task.process->image->open_counts(task.id.tid, task.thread_pointer);
   task.clock.halted(monotonic_now());
   settle_registers(task, *task.process->image);
 }
@@ -144,6 +145,15 @@ Engine::Farewell Engine::clean_image(const std::shared_ptr<Image>& image, const 
 void Engine::take_pages_out(Leaving& leaving, const Farewell& farewell) {
   if (std::string failure = failure_of_calls(farewell); !failure.empty())
     leaving.failures.emplace(farewell.image->pid(), std::move(failure));
+}
+
+// A call that is open now is not to count as one that returned, too.
+void Engine::close_counts(const std::set<std::shared_ptr<Image>>& images) {
+  for (const auto& [pid, process] : processes_) {
+    if (!images.contains(process->image)) continue;
+    hand_on_counts(*process, nullptr);
+    process->image->close_counts();
+  }
 }
 
 // Neither handler nor page of ours, if nobody can need them. Else why not.
@@ -250,6 +260,7 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
     auto found = tasks_.find(tid);
     if (found != tasks_.end() && images.contains(found->second->process->image)) settle(*found->second);
   }
+  if (all_stopped) close_counts(images);
   std::vector<Farewell> farewells;
   for (const auto& image : images) farewells.push_back(clean_image(image, leaving, all_stopped));
   std::set<pid_t> callers;

@@ -35,6 +35,12 @@ struct WrappedFunction {
   bool through_slot = false;            // of its caller's GOT: nobody else's calls are recorded
 };
 
+// A call that is counted by its thread itself, and open; times in ns until then.
+struct OpenCounted {
+  event::ProbeId probe{};
+  uint64_t duration = 0, self = 0;
+};
+
 class Image {
  public:
   // Whether the process may run meanwhile, or stands at its exec until begin() is done.
@@ -127,6 +133,10 @@ class Image {
   uint64_t take_unplaced();
   // Hands on what wrapped calls have been counted since the last time.
   void hand_on_counts(event::TraceeId who);
+  // What is counted from here on is not handed on.
+  void close_counts() { wrapping_.counts_closed = true; }
+  // Those that a task, which stands, is in.
+  std::vector<OpenCounted> open_counts(pid_t tid, uint64_t thread_pointer) const;
   // By the recorder's number for it; nullptr where there is none such.
   const WrappedFunction* wrapped(uint32_t index) const {
     return index < wrapping_.functions.size() ? &wrapping_.functions[index] : nullptr;
@@ -226,6 +236,7 @@ class Image {
     std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index
     std::optional<Recordings> recordings;
     std::vector<mech::CountedCalls> handed_on;
+    bool counts_closed = false;
     uint64_t unplaced = 0;  // told so far
     // The last ones: for functions without arguments in memory, and with.
     std::array<std::optional<mech::BorrowedFrame>, 2> lent;

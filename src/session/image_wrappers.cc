@@ -350,7 +350,7 @@ uint64_t Image::take_unplaced() {
 
 void Image::hand_on_counts(event::TraceeId who) {
   if (wrapping_.trampolines == nullptr || !wrapping_.trampolines->begun()) return;
-  if (services_.recording != agent::Mode::count) return;
+  if (services_.recording != agent::Mode::count || wrapping_.counts_closed) return;
   auto counted = wrapping_.trampolines->counted();
   wrapping_.handed_on.resize(counted.size());
   for (size_t i = 0; i < wrapping_.functions.size(); ++i) {
@@ -375,6 +375,19 @@ void Image::hand_on_counts(event::TraceeId who) {
     services_.reporter.take(who, timestamp(), std::move(calls));
   }
   wrapping_.handed_on = std::move(counted);
+}
+
+std::vector<OpenCounted> Image::open_counts(pid_t tid, uint64_t thread_pointer) const {
+  std::vector<OpenCounted> open;
+  if (wrapping_.trampolines == nullptr || services_.recording != agent::Mode::count) return open;
+  const auto regs = tracee::registers(tid);
+  if (!regs || space_->in_copy(regs->pc())) return open;
+  const mech::CountingThread thread{thread_pointer, regs->sp(), mech::read_clocks().ticks};
+  for (const mech::OpenCount& call : wrapping_.trampolines->open_counts(thread))
+    open.push_back({wrapping_.functions.at(call.function).probe,
+                    in_nanoseconds(call.total, services_.recorder),
+                    in_nanoseconds(call.total - call.inner, services_.recorder)});
+  return open;
 }
 
 }  // namespace rtrace::session

@@ -152,7 +152,7 @@ void settle(Draft& draft) {
   for (const std::string& path : options.config)
     if (access(path.c_str(), R_OK) != 0) throw UsageError(fmt::format("-F {}: {}", path, strerror(errno)));
   const bool nothing = options.requests.all.empty() && !options.default_calls && !options.syscalls;
-  if (nothing && options.quiet == 0 && !options.ltrace_compat)
+  if (nothing && !options.ltrace_compat)
     throw UsageError("-L without -e, -l, -x or -S leaves nothing to trace; see rtrace --help");
   options.text.exits = options.quiet < 2;
   options.raw_times |= options.ltrace_compat;

@@ -105,6 +105,7 @@ struct Task : LiveCalls {
 
   uint64_t thread_pointer = 0;                 // as last seen
   uint64_t held_before = 0;                    // of its recorder's ticks, when it was resumed
+  std::vector<OpenCounted> open_counts;        // when it was last about to be let go
   std::optional<mech::ThreadState> lent;       // its recorder's, while a followed vfork child records there
   bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow
   unsigned hits = 0;                           // the first few

@@ -83,13 +83,21 @@ class Open(unittest.TestCase):
         self.process = harness.Target([harness.target("timed"), "lines"])
         self.addCleanup(self.process.abandon)
         self.process.expect("pid")
-        self.rtrace = harness.Attached(["-c", "--mechanism=breakpoint", "-x", "add+block"], [self.process.pid])
+
+    def attach(self, mechanism):
+        self.rtrace = harness.Attached(["-c", "--mechanism=" + mechanism, "-x", "add+block"], [self.process.pid])
         self.addCleanup(self.rtrace.abandon)
 
     def say(self, line):
         self.process.process.stdin.write(line + "\n")
 
     def test_their_time_so_far_is_shown_with_a_plus(self):
+        for mechanism in ("breakpoint", "trampoline"):
+            with self.subTest(mechanism=mechanism):
+                self.attach(mechanism)
+                self.check_one_that_is_open()
+
+    def check_one_that_is_open(self):
         self.say("go")
         self.process.expect("done")
         self.say("block")
@@ -110,6 +118,7 @@ class Open(unittest.TestCase):
         self.process.expect("done")
 
     def test_the_table_is_printed_though_the_engine_was_killed(self):
+        self.attach("breakpoint")
         for _ in range(3):
             self.say("go")
             self.process.expect("done")

@@ -42,6 +42,8 @@ class AgentLink {
   std::string inherit(const Foothold::Means& means, const Foothold& foothold, const AgentLink& parent);
 
   const SharedRecords& records() const { return *records_; }
+  // Where the tracee has them.
+  VirtAddr shared() const { return shared_.begin; }
   uint32_t capacity() const { return setting_.size.functions; }
   agent::Mode mode() const { return setting_.mode; }
 

@@ -92,6 +92,9 @@ class SharedRecords {
   // Calls of threads that found no slot.
   uint64_t unplaced() const;
 
+  // The number of the summary that the slot's thread has of a function for itself alone.
+  std::optional<uint64_t> own_summary(uint64_t slot, uint32_t function) const;
+
   // Slots that have ever had a ring, in rising order.
   std::vector<uint64_t> used() const;
 

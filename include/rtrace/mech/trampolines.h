@@ -17,6 +17,7 @@
 #include "rtrace/arch/prologue.h"
 #include "rtrace/mech/address_space.h"
 #include "rtrace/mech/agent_link.h"
+#include "rtrace/mech/open_counts.h"
 #include "rtrace/mech/patch.h"
 #include "rtrace/mech/shape_table.h"
 #include "rtrace/mech/wrapper_stub.h"
@@ -126,6 +127,8 @@ class Trampolines {
 
   // Calls that have been counted, by Wrapped::index.
   std::vector<CountedCalls> counted() const { return counted_calls(link_.records(), next_); }
+  // Those that a thread is in, by the same numbers.
+  std::vector<OpenCount> open_counts(const CountingThread& thread) const;
   const SharedRecords& records() const { return link_.records(); }
   size_t size() const { return entries_.size(); }
 

@@ -80,6 +80,7 @@ class InProcessRecorder {
     return {{reinterpret_cast<std::byte*>(memory_.begin), memory_.size}, size_};
   }
   agent::Control& control() { return control_; }
+  VirtAddr shared() const { return {memory_.begin}; }
   Range code() const { return {{code_.begin}, {code_.begin + code_.size}}; }
   const WrapperStub& stub(size_t function) const { return stubs_[function]; }
   VirtAddr stub_address(size_t function) const {

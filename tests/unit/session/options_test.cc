@@ -345,6 +345,7 @@ TEST(Options, MistakesAreNamedWithAHint) {
       {"-F /nonexistent/file cmd", "-F /nonexistent/file: No such file or directory"},
       {"-u nobody -p 1", "-u nobody"},
       {"-L cmd", "-L without -e, -l, -x or -S leaves nothing to trace"},
+      {"-q -L cmd", "-L without -e, -l, -x or -S leaves nothing to trace"},
   };
   for (const Row& row : mistakes) {
     const auto words = row.line.empty() ? std::vector<std::string>() : words_of(row.line);

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 import harness
-from object_life_test import Host, attached, count, sum_of
+from hosts import Host, attached, count, sum_of
 
 CALLS = 25
 STYLES = ("now", "lazy", "ibtplt", "ibtplt_lazy", "noplt", "noplt_exec", "stripped")

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 import harness
-from object_life_test import Host, attached
+from hosts import Host, attached
 
 FRAME = re.compile(r" > (\S+?)\((.*?)\+0x([0-9a-f]+)\) \[0x([0-9a-f]+)\]$")
 EXIT = "+++ exited (status 0) +++"

@@ -5,7 +5,6 @@ that never rest."""
 import collections
 import contextlib
 import os
-import re
 import shutil
 import struct
 import subprocess

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Every shape of argument and result, where the psABI puts it: prototypes from debug information, of both compilers,
 and from a file. Expected is the very line."""
-import os
 import re
 import tempfile
 import unittest

@@ -9,7 +9,7 @@ import unittest
 
 import harness
 from leaving_test import kill_both, repair
-from object_life_test import Host, attached
+from hosts import Host, attached
 
 COUNT = 2000
 OPTIONS = ["-F", harness.CONF, "--mechanism=trampoline"]

@@ -16,6 +16,12 @@ void store(T& place, T value) {
   std::atomic_ref<T>(place).store(value, std::memory_order_release);
 }
 
+uint64_t returned(const agent::Summary& summary) {
+  uint64_t all = 0;
+  for (const uint64_t& count : summary.durations.counts) all += load(count);
+  return all;
+}
+
 void add(CountedCalls& calls, const agent::Summary& summary) {
   calls.entered += load(summary.entered);
   calls.errors += load(summary.errors);
@@ -182,9 +188,7 @@ uint64_t SharedRecords::open_calls_of(uint64_t slot, uint32_t function) const {
   const auto own = own_summary(slot, function);
   if (!own) return 0;
   const agent::Summary& summary = this->summary(*own);
-  uint64_t returned = 0;
-  for (const uint64_t& count : summary.durations.counts) returned += load(count);
-  return load(summary.entered) - returned;
+  return load(summary.entered) - returned(summary);
 }
 
 std::optional<ThreadState> SharedRecords::state_of(uint64_t thread_pointer, uint32_t functions) const {
@@ -258,19 +262,35 @@ std::vector<uint64_t> SharedRecords::used() const {
   return found;
 }
 
-std::vector<CountedCalls> counted_calls(const SharedRecords& records, uint32_t functions) {
-  std::vector<CountedCalls> calls(std::min(functions, records.size().functions));
-  const auto take = [&](const agent::Summary& summary) {
-    const uint32_t function = load(summary.function);
-    if (function < calls.size() && load(summary.entered) != 0) add(calls[function], summary);
+// Those that are in use, of the first so many functions.
+template <typename Take>
+static void for_each_summary(const SharedRecords& records, uint32_t functions, Take take) {
+  functions = std::min(functions, records.size().functions);
+  const auto look = [&](const agent::Summary& summary) {
+    if (load(summary.function) < functions && load(summary.entered) != 0) take(summary);
   };
   // Those that threads share, then those of one thread each.
-  for (uint64_t index = 0; index < std::min<uint64_t>(calls.size(), records.size().summaries); ++index)
-    take(records.summary(index));
+  for (uint64_t index = 0; index < std::min(functions, records.size().summaries); ++index)
+    look(records.summary(index));
   const uint64_t own = load(records.header().summaries_claimed);
   const uint64_t claimed = std::min<uint64_t>(records.size().functions + own, records.size().summaries);
-  for (uint64_t index = records.size().functions; index < claimed; ++index) take(records.summary(index));
+  for (uint64_t index = records.size().functions; index < claimed; ++index) look(records.summary(index));
+}
+
+std::vector<CountedCalls> counted_calls(const SharedRecords& records, uint32_t functions) {
+  std::vector<CountedCalls> calls(std::min(functions, records.size().functions));
+  for_each_summary(records, functions, [&](const agent::Summary& summary) {
+    const uint32_t function = load(summary.function);  // the tracee may have written meanwhile
+    if (function < calls.size()) add(calls[function], summary);
+  });
   return calls;
+}
+
+uint64_t not_returned(const SharedRecords& records, uint32_t functions) {
+  uint64_t open = 0;
+  for_each_summary(records, functions,
+                   [&](const agent::Summary& summary) { open += load(summary.entered) - returned(summary); });
+  return open;
 }
 
 }  // namespace rtrace::mech

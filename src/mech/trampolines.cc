@@ -8,6 +8,7 @@
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
+#include "rtrace/mech/recorder_share.h"
 #include "rtrace/tracee/thread.h"
 #include "way_on.h"
 
@@ -82,6 +83,7 @@ std::string Trampolines::begin(const Foothold::Means& means, const AgentLink::Se
   if (begun_) return {};
   std::string failure = link_.begin(means, space_.foothold(), setting);
   begun_ = failure.empty();
+  begun_at_ = read_clocks().ticks;
   return failure;
 }
 
@@ -98,6 +100,7 @@ std::string Trampolines::inherit(const Foothold::Means& means, const Trampolines
   if (std::string failure = link_.inherit(means, space_.foothold(), parent.link_); !failure.empty())
     return failure;
   begun_ = true;
+  begun_at_ = read_clocks().ticks;
   if (state) records().begin_from(thread_pointer, *state);
   return link_.record(space_.memory()) ? std::string() : "its pages cannot be written (/proc/PID/mem)";
 }
@@ -108,7 +111,7 @@ std::optional<ThreadState> Trampolines::state_of(uint64_t thread_pointer) const 
 
 std::vector<OpenCount> Trampolines::open_counts(const CountingThread& thread) const {
   if (!begun_) return {};
-  return mech::open_counts(records(), link_.shared(), space_.memory(), thread, next_);
+  return mech::open_counts(records(), {space_.memory(), link_.shared(), begun_at_}, thread, next_);
 }
 
 Trampolines::Answer Trampolines::install(const Function& function, std::span<const StoppedThread> threads) {
@@ -333,9 +336,8 @@ std::string Trampolines::why_needed(std::span<const StoppedThread> threads) cons
 }
 
 bool Trampolines::has_open_calls() const {
-  uint64_t open = 0;
-  for (const CountedCalls& calls : counted()) open += calls.entered - calls.returned;
-  return records().open_calls() != 0 || open != records().header().left_calls;
+  const uint64_t counted = not_returned(records(), next_);
+  return records().open_calls() != 0 || counted != records().header().left_calls;
 }
 
 bool Trampolines::leads_to_wrapper(const StoppedThread& thread) const {

@@ -257,7 +257,7 @@ class Engine {
   Farewell clean_image(const std::shared_ptr<Image>& image, const Leaving& leaving, bool all_stopped);
   std::optional<pid_t> choose_caller(const Leaving& leaving, const Image& image, std::string& failure);
   void take_pages_out(Leaving& leaving, const Farewell& farewell);
-  void close_counts(const std::set<std::shared_ptr<Image>>& images);
+  void close_counts(const std::set<std::shared_ptr<Image>>& images, bool all_stopped);
   std::string failure_of_calls(const Farewell& farewell);
   void run_on(Leaving& leaving, pid_t tid);
   bool let_others_run(Leaving& leaving, const std::set<pid_t>& callers);

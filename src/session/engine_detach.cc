@@ -42,7 +42,8 @@ void Engine::prepare_leaving(Leaving& leaving) {
 
 void Engine::settle(Task& task) {
   take_records_of(task);
-  task.open_counts = task.process->image->open_counts(task.id.tid, task.thread_pointer);
+  if (task.process->borrowed_thread_pointer == 0)
+    task.open_counts = task.process->image->open_counts(task.id.tid, task.thread_pointer);
   task.clock.halted(monotonic_now());
   settle_registers(task, *task.process->image);
 }
@@ -147,13 +148,15 @@ void Engine::take_pages_out(Leaving& leaving, const Farewell& farewell) {
     leaving.failures.emplace(farewell.image->pid(), std::move(failure));
 }
 
-// A call that is open now is not to count as one that returned, too.
-void Engine::close_counts(const std::set<std::shared_ptr<Image>>& images) {
-  for (const auto& [pid, process] : processes_) {
-    if (!images.contains(process->image)) continue;
-    hand_on_counts(*process, nullptr);
-    process->image->close_counts();
-  }
+// A call that is told as open is not to count as one that returned, too: what is counted is handed on while
+// all stand. Where they do not, none is told as open.
+void Engine::close_counts(const std::set<std::shared_ptr<Image>>& images, bool all_stopped) {
+  for (const auto& [pid, process] : processes_)
+    if (all_stopped && images.contains(process->image)) hand_on_counts(*process, nullptr);
+  for (const auto& image : images)
+    if (all_stopped) image->close_counts();
+  for (const auto& [tid, task] : tasks_)
+    if (!all_stopped && images.contains(task->process->image)) task->open_counts.clear();
 }
 
 // Neither handler nor page of ours, if nobody can need them. Else why not.
@@ -260,7 +263,7 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
     auto found = tasks_.find(tid);
     if (found != tasks_.end() && images.contains(found->second->process->image)) settle(*found->second);
   }
-  if (all_stopped) close_counts(images);
+  close_counts(images, all_stopped);
   std::vector<Farewell> farewells;
   for (const auto& image : images) farewells.push_back(clean_image(image, leaving, all_stopped));
   std::set<pid_t> callers;

@@ -381,8 +381,9 @@ std::vector<OpenCounted> Image::open_counts(pid_t tid, uint64_t thread_pointer) 
   std::vector<OpenCounted> open;
   if (wrapping_.trampolines == nullptr || services_.recording != agent::Mode::count) return open;
   const auto regs = tracee::registers(tid);
-  if (!regs || space_->in_copy(regs->pc())) return open;
-  const mech::CountingThread thread{thread_pointer, regs->sp(), mech::read_clocks().ticks};
+  if (!regs) return open;
+  const mech::CountingThread thread{thread_pointer, regs->sp(), space_->in_copy(regs->pc()),
+                                    mech::read_clocks().ticks};
   for (const mech::OpenCount& call : wrapping_.trampolines->open_counts(thread))
     open.push_back({wrapping_.functions.at(call.function).probe,
                     in_nanoseconds(call.total, services_.recorder),

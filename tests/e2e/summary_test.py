@@ -108,6 +108,7 @@ class Open(unittest.TestCase):
         result = self.rtrace.stop()
         table = harness.Summary(result.trace)
         self.assertEqual(table.calls(), {"add@libfixture.so": 100, "block": 1}, result)
+        self.assertNotIn("no trampoline", result.stderr)
         row = table.rows["block"]
         self.assertRegex(row["seconds"], r"\+$")
         self.assertRegex(row["self"], r"\+$")

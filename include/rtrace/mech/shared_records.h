@@ -118,5 +118,7 @@ struct CountedCalls {
 // Of the first so many functions. Threads may be counting on meanwhile: a call that ends now is in some of
 // it.
 std::vector<CountedCalls> counted_calls(const SharedRecords& records, uint32_t functions = ~uint32_t{0});
+// Of these, how many were entered and have not returned.
+uint64_t not_returned(const SharedRecords& records, uint32_t functions);
 
 }  // namespace rtrace::mech

@@ -180,6 +180,7 @@ class Trampolines {
   ShapeTable shapes_;
   bool begun_ = false;
   uint32_t next_ = 0;
+  uint64_t begun_at_ = 0;              // ticks
   std::map<VirtAddr, Entry> entries_;  // by where the jump stands
   std::vector<BorrowedFrame> lent_;    // code that functions with borrowed frames return through
   Foretelling foretelling_;

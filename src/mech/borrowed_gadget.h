@@ -19,7 +19,7 @@ class BorrowedGadget {
       : memory_(memory), ledger_(ledger), at_(slack.begin) {
     const LentGadget gadget = announcing_gadget(announced);
     if (slack.size() < gadget.size()) {
-      failure_ = "no slack behind any text segment to work from";
+      failure_ = "none of its pages of code has 16 bytes to spare from which calls could be made";
       return;
     }
     failure_ = "its code cannot be written (/proc/PID/mem)";

@@ -22,6 +22,8 @@
 namespace rtrace::mech {
 namespace {
 
+using VdsoEnd = std::array<std::byte, 64>;
+
 constexpr uint64_t kMostPages = 16384;              // of one anonymous mapping that are looked at
 constexpr uint64_t kMostSlots = uint64_t{1} << 22;  // of all tables
 constexpr size_t kPiece = size_t{1} << 20;
@@ -297,6 +299,23 @@ std::vector<std::byte> bytes_of_file(pid_t pid, const std::vector<tracee::MapsEn
   return bytes;
 }
 
+namespace {
+
+// What of the kernel's own object nothing runs: it ends in zeros. Or in a gadget of ours.
+Range vdso_slack(const Memory& memory, const std::vector<tracee::MapsEntry>& maps) {
+  const auto entry = std::ranges::find(maps, "[vdso]", &tracee::MapsEntry::path);
+  if (entry == maps.end() || !entry->executable) return {};
+  VdsoEnd bytes{};
+  const Range end{entry->range.end - bytes.size(), entry->range.end};
+  if (memory.read(end.begin, bytes) != bytes.size()) return {};
+  const auto gadget = std::as_bytes(std::span(tracee::kRemoteCallGadget));
+  const bool lent = std::ranges::equal(std::span(bytes).first(gadget.size()), gadget);
+  const auto rest = std::span(bytes).subspan(lent ? LentGadget{}.size() : 0);
+  return std::ranges::all_of(rest, [](std::byte byte) { return byte == std::byte{}; }) ? end : Range{};
+}
+
+}  // namespace
+
 std::vector<ForeignBytes> compare_with_files(pid_t pid, const Memory& memory,
                                              const std::vector<tracee::MapsEntry>& maps) {
   std::vector<ForeignBytes> found;
@@ -304,6 +323,10 @@ std::vector<ForeignBytes> compare_with_files(pid_t pid, const Memory& memory,
   for (const auto& entry : maps)
     if (entry.file_backed() && entry.executable && entry.readable && !entry.writable && !entry.shared)
       compare_mapping(pid, memory, entry, comparison);
+  VdsoEnd bytes{};
+  const Range end = vdso_slack(memory, maps);
+  if (end.size() == bytes.size() && memory.read(end.begin, bytes) == bytes.size())
+    comparison.compare(end.begin, bytes, VdsoEnd{});
   return found;
 }
 
@@ -329,7 +352,7 @@ Range find_slack(const Memory& memory, const std::vector<tracee::MapsEntry>& map
         return {begin, entry.range.end};
     }
   }
-  return {};
+  return vdso_slack(memory, maps);
 }
 
 }  // namespace rtrace::mech

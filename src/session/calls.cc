@@ -54,10 +54,12 @@ event::Timestamp CallTracer::thread_time(const Task& task) const {
   return {now_.realtime, services_.options.raw_times ? task.clock.stopped_at() : task.clock.time()};
 }
 
-decode::Carried CallTracer::carried_by(const OpenCall& open) {
+// Refers to both.
+static decode::Carried carried_by(const std::optional<arch::VectorRegs>& vectors,
+                                  const std::vector<decode::Value>& before) {
   decode::Carried carried;
-  carried.vectors_at_entry = open.vectors ? &*open.vectors : nullptr;
-  carried.before = &open.before;
+  carried.vectors_at_entry = vectors ? &*vectors : nullptr;
+  carried.before = &before;
   return carried;
 }
 
@@ -106,7 +108,7 @@ std::optional<VirtAddr> CallTracer::errno_of(const Task& task, const decode::Cal
 }
 
 void CallTracer::decode_return(Returned& returned, const arch::VectorRegs* vectors) {
-  decode::Carried carried = carried_by(returned.open);
+  decode::Carried carried = carried_by(returned.open.vectors, returned.open.before);
   carried.vectors_at_exit = vectors;
   if (returned.errno_at) carried.error_number = memory_.read_value<int>(*returned.errno_at);
   const decode::CallDecoder& decoder = *services_.registry.at(returned.frame.probe).decoder;
@@ -268,6 +270,16 @@ void CallTracer::report(Task& task) {
   for (Entered& entered : entered_) report_entry(entered);
 }
 
+// What would have been printed at the return comes now, as it is.
+void CallTracer::add_unseen(const Entered& entered, const std::vector<decode::Value>& before,
+                            decode::CallEntered& record) {
+  const decode::CallDecoder& decoder = *entered.probe->decoder;
+  for (decode::Argument& argument : decoder.abandon(regs_, stack_arguments(decoder.at_entry().stack_bytes),
+                                                    carried_by(entered.vectors, before)))
+    record.arguments.push_back(std::move(argument));
+  record.more_at_return = false;
+}
+
 // Of a tail call: the object of the function before it.
 std::string CallTracer::caller_of(const Entered& entered) {
   if (entered.probe->label.kind != decode::ProbeLabel::Kind::entry) return {};
@@ -288,7 +300,10 @@ void CallTracer::report_entry(Entered& entered) {
   record.return_address = entered.return_address;
   record.arguments = std::move(decoded.arguments);
   record.more_at_return = decoded.more_at_return;
-  if (entered.unseen != nullptr) record.unseen_return = *entered.unseen;
+  if (entered.unseen != nullptr) {
+    record.unseen_return = *entered.unseen;
+    add_unseen(entered, decoded.before, record);
+  }
   if (services_.options.json) record.caller = caller_of(entered);
   if (entered.trace != nullptr)
     record.frames = backtraces_.describe(*entered.task->process->image, *entered.trace);
@@ -318,8 +333,8 @@ decode::CallAbandoned CallTracer::abandoned(const Task& task, const event::Frame
   decode::CallAbandoned record{&probe.label, frame.call,      frame.depth, frame.duration,
                                frame.self,   frame.recursive, false};
   if (const auto open = task.open_calls.find(frame.call); open != task.open_calls.end())
-    record.arguments =
-        probe.decoder->abandon(open->second.entry, open->second.stack, carried_by(open->second));
+    record.arguments = probe.decoder->abandon(open->second.entry, open->second.stack,
+                                              carried_by(open->second.vectors, open->second.before));
   return record;
 }
 

@@ -96,11 +96,12 @@ class CallTracer {
                                           const event::Frame& frame, const arch::Regs& exit);
   static std::string caller_of(const Entered& entered);
   void report_entry(Entered& entered);
+  void add_unseen(const Entered& entered, const std::vector<decode::Value>& before,
+                  decode::CallEntered& record);
   void report_return(Returned& returned);
   event::Timestamp thread_time(const Task& task) const;
   decode::CallAbandoned abandoned(const Task& task, const event::Frame& frame) const;
   OpenCall take_open(Task& task, event::CallId call);
-  static decode::Carried carried_by(const OpenCall& open);  // refers to it
 
   Services& services_;
   event::TraceeId who_;

@@ -112,7 +112,9 @@ void Engine::on(Task& task, tracee::SyscallStop) {
   const auto regs = tracee::registers(tid);
   if (regs && task.replays.awaiting()) watch_handlers(task, *regs);
   const bool ours = regs && task.process->image != nullptr && task.process->image->in_copy(regs->pc());
-  const bool shown = regs && shows_syscalls(task) && !ours;
+  // A handler returns to wherever the thread was.
+  const bool returns = task.syscall && task.syscall->number == SYS_rt_sigreturn;
+  const bool shown = regs && shows_syscalls(task) && (!ours || returns);
   const bool awaited = regs && task.awaits_signal_call != 0 && !ours;
   if (shown || awaited) {
     // Nothing of it must be left if we die: a signal would end a call that waits.

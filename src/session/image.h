@@ -194,8 +194,8 @@ class Image {
   // Whether that process runs the same program at the same place: a fork child of ours that nobody told of.
   bool is_of(pid_t pid) const;
 
-  // Executable, private, file-backed memory that nothing runs: the tail of a text segment's last page. Empty
-  // where there is none.
+  // Executable, private memory that nothing runs: the tail of a text segment's last page, or of the vdso.
+  // Empty where there is none.
   Range find_slack() const;
 
  private:

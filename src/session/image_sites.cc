@@ -7,6 +7,7 @@
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/text.h"
+#include "rtrace/mech/remains.h"
 
 namespace rtrace::session {
 
@@ -31,21 +32,27 @@ Range Image::find_slack() const {
       if (begin + 16 <= page_end) return {begin, page_end};
     }
   }
-  return {};
+  return mech::find_slack(space_->memory(), maps_);
 }
 
 // Why no int3 may be written there; empty where it may.
-std::string Image::why_not_writable(VirtAddr address) {
-  const auto* mapping = tracee::find_mapping(maps_, address);
-  if (mapping == nullptr) {
-    maps_ = tracee::read_maps(pid_);
-    mapping = tracee::find_mapping(maps_, address);
-  }
+static std::string why_not_writable(const tracee::MapsEntry* mapping) {
   if (mapping == nullptr) return "it is not mapped";
   if (!mapping->file_backed()) return "it lies in memory without a file (JIT code)";
   if (mapping->shared) return "it lies in a shared mapping, which other processes may run";
   if (!mapping->executable) return "it is not executable";
   return {};
+}
+
+// What was there when the mappings were last read may have given way to something else. Not code that is made
+// at run time: there may be any number of addresses in it.
+std::string Image::why_not_writable(VirtAddr address) {
+  const auto* mapping = tracee::find_mapping(maps_, address);
+  const bool made = mapping != nullptr && !mapping->file_backed();
+  std::string reason = session::why_not_writable(mapping);
+  if (reason.empty() || made) return reason;
+  maps_ = tracee::read_maps(pid_);
+  return session::why_not_writable(tracee::find_mapping(maps_, address));
 }
 
 std::string Image::provide_room(Range near, size_t sites, const NeedStopped& need_stopped) {

@@ -9,6 +9,7 @@ import subprocess
 import unittest
 
 import harness
+import leaving_test
 from hosts import CALLS, Case, Host, attached, count, without_map_files
 
 
@@ -102,6 +103,39 @@ class StartedThroughTheLinker(Case):
                 host.quit()
                 for pattern in (r"plugin_work@libworker\.so\(", r"libworker\.so->add\(", r"host->add\("):
                     self.assertEqual(count(box.result, pattern), CALLS, box.result)
+
+
+class WithoutASpareByte(unittest.TestCase):
+    """Static programs whose text ends where its last page does: there is nothing behind it to work from."""
+
+    def test_launched_attached_killed_and_repaired(self):
+        for kind in ("static", "static_pie"):
+            with self.subTest(kind), harness.Target([harness.target("waits_full_" + kind), "3"]) as process:
+                process.expect("pid ")
+                options = ["-F", harness.CONF, "-x", "add"]
+                rtrace = harness.Attached(options, [process.pid])
+                self.call(process)
+                result = rtrace.stop()
+                self.assertEqual(count(result, r"add\(\d, 1\) += \d$"), 3, result)
+                rtrace = harness.Attached(options, [process.pid])
+                leaving_test.kill_both(rtrace)
+                self.call(process)
+                self.assertEqual(harness.run(["--repair", "-p", str(process.pid)], separate=False).status, 0)
+                with open("/proc/%d/maps" % process.pid) as maps:
+                    self.assertEqual(re.findall("r-xp.* 0 *$", maps.read(), re.M), [])
+                self.assertEqual(self.end_of_vdso(process.pid), bytes(64))
+                self.call(process)
+
+    def call(self, process):
+        process.go()
+        process.expect("done")
+
+    def end_of_vdso(self, pid):
+        with open("/proc/%d/maps" % pid) as maps:
+            end = int(re.search(r"-([0-9a-f]+) .*\[vdso\]", maps.read()).group(1), 16)
+        with open("/proc/%d/mem" % pid, "rb") as memory:
+            memory.seek(end - 64)
+            return memory.read(64)
 
 
 class Musl(Case):

@@ -58,7 +58,7 @@ class Host:
 @contextlib.contextmanager
 def attached(host, *options):
     """rtrace on that process; afterwards `result` is what it printed."""
-    rtrace = harness.Attached(["-F", harness.CONF, *options], [host.pid])
+    rtrace = harness.Attached([*options, "-F", harness.CONF], [host.pid])
     box = type("Box", (), {})()
     try:
         yield box

@@ -315,10 +315,10 @@ class BroughtByTheEnvironment(Case):
 class MadeCode(Case):
     """Callers that lie in no file: a breakpoint cannot stand where they go on, a wrapper returns to them by itself."""
 
-    def traced(self, verb):
+    def traced(self, verb, *options):
         with Host() as host:
             number = host.open(harness.target("libplugin_a.so"))
-            with attached(host, "--mechanism=breakpoint", "--explain", "-x", "plugin_work") as box:
+            with attached(host, "--mechanism=breakpoint", "--explain", "-x", "plugin_work", *options) as box:
                 host.work(number, 1000, verb=verb)
             host.work(number, 1000, verb=verb)
             host.quit()
@@ -332,6 +332,12 @@ class MadeCode(Case):
         result = self.traced("jit")
         self.assert_unseen(result, CALLS)
         self.assertRegex(result.stderr, r"return address 0x[0-9a-f]+: it lies in memory without a file \(JIT code\)")
+
+    def test_what_would_be_printed_at_the_return_is_printed_at_the_entry(self):
+        path = os.path.join(self.folder, "late.conf")
+        with open(path, "w") as file:
+            file.write("int plugin_work(+int);\n")
+        self.assert_unseen(self.traced("jit", "-F", path), CALLS)
 
     def test_in_shared_memory_too(self):
         result = self.traced("jitshared")

@@ -88,6 +88,15 @@ class Lines(unittest.TestCase):
         self.assertRegex(text, r"rt_sigreturn@SYS\(\) = -1 EINTR \(Interrupted system call\)")
         self.assertRegex(text, r'read@SYS\(\d+, "x", 1\) = 1')
 
+    def test_a_handler_returns_into_code_of_ours_too(self):
+        for mechanism in ("breakpoint", "trampoline"):
+            result = harness.run(["-F", harness.CONF, "--mechanism=" + mechanism, "-b", "-S", "-L", "-x", "visit", "--",
+                                  harness.target("flow_signals"), "rearmed", "100"])
+            self.assertEqual(result.status, 0, result)
+            returns = [line for line in result.lines if "rt_sigreturn@SYS" in line]
+            self.assertEqual([line for line in returns if "no return" in line], [], mechanism)
+            self.assertEqual(len(returns), 99)
+
     def test_exec_returns_in_the_new_program(self):
         result = trace(["/bin/sh", "-c", "exec /bin/true"])
         lines = [plain(line) for line in result.lines]

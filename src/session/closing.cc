@@ -70,10 +70,20 @@ void Engine::about_trampolines() {
       waited == 0 ? "" : fmt::format(": {} waited for a moment to be patched", waited)));
 }
 
+// Where what is missed may have been in them.
+void Engine::about_children() {
+  const bool missed = std::ranges::any_of(registry_.fates(), [](const auto& fate) { return fate.hits == 0; });
+  if (!missed || unfollowed_ == 0 || options_.follow) return;
+  reporter_.say(unfollowed_ == 1
+                    ? "a child process was not traced: -f follows it"
+                    : fmt::format("{} child processes were not traced: -f follows them", unfollowed_));
+}
+
 void Engine::closing_words() {
   if (options_.mechanism == Options::Mechanism::trampoline) about_trampolines();
   if (seen_objects_.empty()) return;
   for (size_t index = 0; index < options_.requests.all.size(); ++index) about_request(index);
+  about_children();
   for (const std::string& name : options_.histograms) about_histogram(name);
 }
 

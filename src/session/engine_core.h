@@ -281,6 +281,7 @@ class Engine {
   // --- closing.cc
   void closing_words();
   void about_trampolines();
+  void about_children();
   void about_request(size_t index);
   void about_histogram(const std::string& name);
   void remember(const plan::Objects& objects);
@@ -314,6 +315,7 @@ class Engine {
     std::optional<mech::ThreadState> recorder;
   };
   std::map<pid_t, Birth> births_;
+  size_t unfollowed_ = 0;         // children of traced processes that were let go
   std::set<pid_t> clockless_;     // may not read the time stamp counter
   std::set<pid_t> untold_;        // have begun without their parent's event, which may be late
   uint64_t nothing_was_due_ = 0;  // monotonic: the last time that no event was waiting

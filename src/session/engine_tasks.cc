@@ -204,8 +204,10 @@ void Engine::on(Task& task, tracee::NewTask stop) {
       birth.replays = task.replays;
       birth.recorder = recorder_of(task);
     }
-    if (!task.process->silent && !is_thread_of(tid, *task.process))
+    if (!task.process->silent && !is_thread_of(tid, *task.process)) {
       reporter_.take(task.id, timestamp(), decode::Forked{tid, followed, *shares});
+      unfollowed_ += followed ? 0 : 1;
+    }
     begin_child(tid);
   }
   go_on(task, 0);

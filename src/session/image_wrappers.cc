@@ -60,7 +60,8 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
   // A jump through a slot has the wrapper of the calls through it.
   const bool alone = !(point.tail_jump && point.slot);
   const elf::LoadedObject* defined_in = object_at(point.address);
-  if (reason.empty() && alone && defined_in != nullptr) reason = why_not_wrapped(point, probe, *defined_in);
+  if (reason.empty() && alone && defined_in != nullptr)
+    reason = why_not_wrapped(point, probe, *defined_in, services_.options);
   if (reason.empty()) reason = why_not_told(point);
   if (!reason.empty()) return stays_breakpoint(point, probe, reason);
   wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt,

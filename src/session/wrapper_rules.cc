@@ -86,9 +86,12 @@ std::string why_no_wrappers(const Options& options) {
 }
 
 std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
-                            const elf::LoadedObject& defined_in) {
+                            const elf::LoadedObject& defined_in, const Options& options) {
   if (point.kind == plan::ProbeKind::sdt || point.tail_jump) return "no call begins there";
   if (point.no_return) return "it is jumped to, and does not return";
+  if (!point.clone && probe.known == nullptr && !options.call_lines &&
+      options.mechanism == Options::Mechanism::automatic)
+    return "no file has a prototype of it, and -c reads debug information with --mechanism=trampoline only";
   if (point.clone || probe.known == nullptr)
     return "no prototype is known, and so not how many of its arguments lie in memory";
   const decode::CallDecoder decoder = whole_decoder(probe);

@@ -21,7 +21,7 @@ std::string why_no_wrappers(const Options& options);
 
 // Why this function gets no wrapper; empty where nothing speaks against it. `defined_in` holds its code.
 std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
-                            const elf::LoadedObject& defined_in);
+                            const elf::LoadedObject& defined_in, const Options& options);
 
 // Why a wrapper could not tell whose calls it sees; empty where it can.
 std::string why_not_told(const plan::ProbePoint& point);

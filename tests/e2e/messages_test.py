@@ -79,6 +79,13 @@ class NothingSeen(unittest.TestCase):
         (line,) = self.notices("-x", "greet")
         self.assertRegex(line, r"^rtrace: greet was armed in libfixture\.so and never hit; waits imports greet, but did not")
 
+    def test_children_that_are_not_followed_may_have_made_the_calls(self):
+        command = ["--", harness.target("children"), "fork"]
+        told = "rtrace: a child process was not traced: -f follows it"
+        self.assertIn(told, harness.run(["-x", "greet", *command]).stderr.splitlines())
+        for options in (["-f", "-x", "greet"], ["-x", "add"]):
+            self.assertNotIn("not traced", harness.run([*options, *command]).stderr)
+
     def test_several_patterns_have_a_line_each(self):
         lines = self.notices("-x", "add", "-x", "twice", "-x", "no_such_thing")
         self.assertEqual([line.split(":")[1].split()[:2] for line in lines],

@@ -77,9 +77,9 @@ std::vector<ForeignBytes> compare_with_files(pid_t pid, const Memory& memory,
 std::vector<std::byte> bytes_of_file(pid_t pid, const std::vector<tracee::MapsEntry>& maps, VirtAddr address,
                                      size_t size);
 
-// Memory that is executable, private, and that nothing runs: what lies behind a text segment in its last page,
-// by the program headers in memory, or else behind the kernel's own object (vdso(7)). 16 bytes at least, or
-// empty.
+// Memory that is executable, private, and that nothing runs: what lies behind a text segment in its last
+// page, by the program headers in memory, or else behind the kernel's own object (vdso(7)). 16 bytes at
+// least, or empty.
 Range find_slack(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);
 
 }  // namespace rtrace::mech

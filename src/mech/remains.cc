@@ -355,4 +355,12 @@ Range find_slack(const Memory& memory, const std::vector<tracee::MapsEntry>& map
   return vdso_slack(memory, maps);
 }
 
+bool gadget_stands(const Memory& memory, const std::vector<tracee::MapsEntry>& maps) {
+  const auto gadget = std::as_bytes(std::span(tracee::kRemoteCallGadget));
+  const Range slack = find_slack(memory, maps);
+  std::vector<std::byte> there(gadget.size());
+  return slack.size() >= there.size() && memory.read(slack.begin, there) == there.size() &&
+         std::ranges::equal(there, gadget);
+}
+
 }  // namespace rtrace::mech

@@ -72,7 +72,8 @@ void Engine::about_trampolines() {
 
 // Where what is missed may have been in them.
 void Engine::about_children() {
-  const bool missed = std::ranges::any_of(registry_.fates(), [](const auto& fate) { return fate.hits == 0; });
+  const bool missed = std::ranges::any_of(registry_.fates(),
+                                          [](const auto& fate) { return fate.armed > 0 && fate.hits == 0; });
   if (!missed || unfollowed_ == 0 || options_.follow) return;
   reporter_.say(unfollowed_ == 1
                     ? "a child process was not traced: -f follows it"

@@ -139,7 +139,9 @@ std::shared_ptr<Image> Engine::read_image(pid_t pid, std::string& failure) {
 // program's. Pages that its calls still come back to are asked for again when we go.
 void Engine::repair_before(pid_t pid) {
   try {
-    if (mech::find_remains(tracee::ProcessMemory(pid), tracee::read_maps(pid)).empty()) return;
+    const tracee::ProcessMemory memory(pid);
+    const auto maps = tracee::read_maps(pid);
+    if (mech::find_remains(memory, maps).empty() && !mech::gadget_stands(memory, maps)) return;
     const mech::Repaired repaired = mech::repair(pid, {}, {true, kRepairWait, mech::Until::inert});
     if (!repaired.left.empty()) left_before_.emplace(pid, repaired.left);
     if (repaired.places == 0 && !repaired.handler) return;  // pages of one that had to leave them

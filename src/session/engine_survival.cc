@@ -264,7 +264,7 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
     if (!regs || tracee::forbids_calls(child) || !space.foothold().existed()) return;
     if (!Survival::lower_in(memory, child, space)) return;
     if (space.in_copy(regs->pc())) return;
-    const Range slack = parent_image.find_slack();
+    const Range slack = parent_image.find_slack(memory);
     const bool inside = parent_image.leads_to_wrapper(child, memory);
     const std::string failure =
         inside ? space.part_copies_of(memory, child, slack) : space.unmap_copies_of(memory, child, slack);

@@ -196,7 +196,9 @@ class Image {
 
   // Executable, private memory that nothing runs: the tail of a text segment's last page, or of the vdso.
   // Empty where there is none.
-  Range find_slack() const;
+  Range find_slack() const { return find_slack(space_->memory()); }
+  // The same in a fork child's copy of the memory: the process itself may have ended.
+  Range find_slack(const tracee::ProcessMemory& memory) const;
 
  private:
   struct Tag {};
@@ -321,6 +323,7 @@ class Image {
   void decline_survival(const std::string& reason);
   void explain_survival();
   std::string why_not_writable(VirtAddr address);
+  void read_maps_again();
   std::span<const std::byte> file_bytes(VirtAddr address) const;
   const elf::LoadedObject* object_at(VirtAddr address) const;
   std::optional<int64_t> find_errno(int link_namespace) const;

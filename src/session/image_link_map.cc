@@ -136,7 +136,7 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
         fmt::format("the link map of process {} is broken; what follows the break is left out", pid_));
   const auto changes = loader::diff(link_map_, *map);
   for (const auto& entry : changes.removed) unload(entry, who);
-  maps_ = tracee::read_maps(pid_);
+  read_maps_again();
   adopt_program(*map);
   unseen_returns_.clear();
   branches_to_entry_.clear();

@@ -17,7 +17,7 @@ std::span<const std::byte> Image::file_bytes(VirtAddr address) const {
   return object->file->bytes_at(object->in_file(address), arch::kMaxInsn);
 }
 
-Range Image::find_slack() const {
+Range Image::find_slack(const tracee::ProcessMemory& memory) const {
   plan::Objects candidates = objects_;
   if (interpreter_.file != nullptr) candidates.push_back(interpreter_);
   for (const auto& object : candidates) {
@@ -32,7 +32,12 @@ Range Image::find_slack() const {
       if (begin + 16 <= page_end) return {begin, page_end};
     }
   }
-  return mech::find_slack(space_->memory(), maps_);
+  return mech::find_slack(memory, tracee::read_maps(memory.pid()));
+}
+
+// A process that has made itself not dumpable does not show them any more to an ordinary user.
+void Image::read_maps_again() {
+  if (auto now = tracee::read_maps(pid_); !now.empty()) maps_ = std::move(now);
 }
 
 // Why no int3 may be written there; empty where it may.
@@ -48,10 +53,10 @@ static std::string why_not_writable(const tracee::MapsEntry* mapping) {
 // at run time: there may be any number of addresses in it.
 std::string Image::why_not_writable(VirtAddr address) {
   const auto* mapping = tracee::find_mapping(maps_, address);
-  const bool made = mapping != nullptr && !mapping->file_backed();
+  const bool made = mapping != nullptr && mapping->executable && (!mapping->file_backed() || mapping->shared);
   std::string reason = session::why_not_writable(mapping);
   if (reason.empty() || made) return reason;
-  maps_ = tracee::read_maps(pid_);
+  read_maps_again();
   return session::why_not_writable(tracee::find_mapping(maps_, address));
 }
 
@@ -70,7 +75,7 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
     unfinished_ = true;
     return "no thread of the process could be stopped";
   }
-  if (!std::exchange(maps_are_current_, false)) maps_ = tracee::read_maps(pid_);
+  if (!std::exchange(maps_are_current_, false)) read_maps_again();
   const auto raise = [&](tracee::RemoteCall& remote) {
     survival_.raise(*stopped, *space_, remote);
     explain_survival();

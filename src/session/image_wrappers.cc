@@ -140,7 +140,7 @@ std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
   for (const auto& [id, size] : bytes) {
     const elf::LoadedObject* in = object(id);
     if (in == nullptr) continue;
-    maps_ = tracee::read_maps(pid_);
+    read_maps_again();
     if (auto failure = space_->foothold().make_code_room(means, in->range(), size, maps_); !failure.empty())
       return failure;
   }

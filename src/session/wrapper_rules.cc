@@ -91,7 +91,8 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
   if (point.no_return) return "it is jumped to, and does not return";
   if (!point.clone && probe.known == nullptr && !options.call_lines &&
       options.mechanism == Options::Mechanism::automatic)
-    return "no file has a prototype of it, and -c reads debug information with --mechanism=trampoline only";
+    return "no file has a prototype of it; debug information, if any, -c reads with --mechanism=trampoline "
+           "only";
   if (point.clone || probe.known == nullptr)
     return "no prototype is known, and so not how many of its arguments lie in memory";
   const decode::CallDecoder decoder = whole_decoder(probe);

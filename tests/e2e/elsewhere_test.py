@@ -126,6 +126,13 @@ class WithoutASpareByte(unittest.TestCase):
                 self.assertEqual(self.end_of_vdso(process.pid), bytes(64))
                 self.call(process)
 
+    def test_a_child_whose_parent_has_ended_keeps_no_page_of_ours(self):
+        for kind in ("static", "static_pie"):
+            for _ in range(20):
+                result = harness.run(["-F", harness.CONF, "-x", "add", "--", harness.target("orphan_full_" + kind)])
+                self.assertEqual(count(result, r"add\(1, 2\) += 3$"), 1, result)
+                self.assertEqual(result.stdout, "made code 0\n", result)
+
     def call(self, process):
         process.go()
         process.expect("done")

@@ -36,7 +36,7 @@ class AddressSpace {
 
   // Maps room for out-of-line copies of `sites` sites near `near`, if there is not enough yet. `stopped` is a
   // task in a consumed ptrace-stop, about to run user code at the registers it shows. `slack` is executable,
-  // private, file-backed memory that nothing runs (the tail of a text segment's last page), borrowed for the
+  // private memory that nothing runs (mech::find_slack()), borrowed for the
   // first remote call; `when_begun` as in Foothold::Means. Answers what went wrong, in words; empty if
   // nothing did.
   std::string make_room(Range near, size_t sites, pid_t stopped, const std::vector<tracee::MapsEntry>& maps,

@@ -51,7 +51,7 @@ class Foothold {
   // Of these, in the table alone. False where there is none.
   bool table_has_room(size_t sites) const;
   // What mapping needs. `stopped` is a task in a consumed ptrace-stop, about to run user code at the
-  // registers it shows; `slack` is executable, private, file-backed memory that nothing runs, borrowed for
+  // registers it shows; `slack` is executable, private memory that nothing runs, borrowed for
   // the first remote call.
   struct Means {
     const tracee::ProcessMemory& memory;

@@ -69,7 +69,8 @@ Remains find_pages(const Memory& memory, const std::vector<tracee::MapsEntry>& m
 void forget_sites(const tracee::ProcessMemory& memory, const Remains& remains);
 
 // Int3s and borrowed bytes in private executable mappings of files, by comparing each with its file where
-// that is the one that was mapped. For what has no table, or was lost before it had.
+// that is the one that was mapped; and a gadget behind the vdso. For what has no table, or was lost before it
+// had.
 std::vector<ForeignBytes> compare_with_files(pid_t pid, const Memory& memory,
                                              const std::vector<tracee::MapsEntry>& maps);
 
@@ -81,5 +82,7 @@ std::vector<std::byte> bytes_of_file(pid_t pid, const std::vector<tracee::MapsEn
 // page, by the program headers in memory, or else behind the kernel's own object (vdso(7)). 16 bytes at
 // least, or empty.
 Range find_slack(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);
+// Whether a gadget on loan stands there, whose borrower has died.
+bool gadget_stands(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);
 
 }  // namespace rtrace::mech

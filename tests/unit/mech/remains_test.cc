@@ -10,6 +10,7 @@
 #include "rtrace/arch/jump.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/mech/wrapper_stub.h"
+#include "rtrace/tracee/remote_call.h"
 
 namespace rtrace::mech {
 namespace {
@@ -254,6 +255,49 @@ TEST(Slack, LiesBehindTheTextOfAMappedFile) {
   ASSERT_NE(mapping, nullptr);
   EXPECT_TRUE(mapping->executable && mapping->file_backed() && !mapping->shared);
   EXPECT_EQ(slack.end, mapping->range.end);
+}
+
+// The end of a process's vdso, of which nothing else is known.
+struct Vdso {
+  static constexpr uint64_t kBegin = 0x7fff00000000, kEnd = kBegin + 0x2000;
+  Vdso(size_t at, std::vector<std::byte> bytes) {
+    std::vector<std::byte> all(kEnd - kBegin);
+    std::copy(bytes.begin(), bytes.end(), all.begin() + static_cast<ptrdiff_t>(at));
+    memory.add(VirtAddr{kBegin}, all);
+  }
+  std::vector<tracee::MapsEntry> maps =
+      tracee::parse_maps("7fff00000000-7fff00002000 r-xp 00000000 00:00 0   [vdso]\n");
+  BufferMemory memory;
+};
+const Range kVdsoEnd{VirtAddr{Vdso::kEnd - 64}, VirtAddr{Vdso::kEnd}};
+
+std::vector<std::byte> gadget() {
+  const auto bytes = std::as_bytes(std::span(tracee::kRemoteCallGadget));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Slack, LiesBehindTheVdsoWhereNoFileHasAny) {
+  const Vdso vdso(0, {std::byte{1}});
+  EXPECT_EQ(find_slack(vdso.memory, vdso.maps), kVdsoEnd);
+  EXPECT_FALSE(gadget_stands(vdso.memory, vdso.maps));
+  EXPECT_THAT(compare_with_files(getpid(), vdso.memory, vdso.maps), IsEmpty());
+}
+
+TEST(Slack, IsNotWhereTheVdsoHasAnything) {
+  for (const size_t at : {size_t{0x1fff}, size_t{0x1fc0}}) {
+    const Vdso vdso(at, {std::byte{1}});
+    EXPECT_EQ(find_slack(vdso.memory, vdso.maps), Range{});
+  }
+}
+
+TEST(Slack, MayHoldAGadgetOfOneThatDied) {
+  const Vdso vdso(0x1fc0, gadget());
+  EXPECT_EQ(find_slack(vdso.memory, vdso.maps), kVdsoEnd);
+  EXPECT_TRUE(gadget_stands(vdso.memory, vdso.maps));
+  const auto found = compare_with_files(getpid(), vdso.memory, vdso.maps);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].address, kVdsoEnd.begin);
+  EXPECT_EQ(found[0].original, std::vector<std::byte>(16));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>

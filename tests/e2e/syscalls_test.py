@@ -288,12 +288,17 @@ PSELECT6 = "270"
 
 
 class StillOpen(unittest.TestCase):
+    @staticmethod
+    def waits(pid):
+        """Behind the stop at which the call begins."""
+        return harness.read_text("/proc/%d/syscall" % pid).startswith(PSELECT6) and harness.state(pid) == "S"
+
     def test_the_time_until_the_trace_ends_is_counted_and_is_not_its_caller_s_own(self):
         with harness.Target(["/usr/bin/python3", "-c", WAITS]) as process:
             process.expect("pid")
             rtrace = harness.Attached(["--mechanism=breakpoint", "-c", "-S", "-x", "select@libc.so.6"], [process.pid])
             process.go()
-            harness.wait_until(lambda: harness.read_text("/proc/%d/syscall" % process.pid).startswith(PSELECT6), "it waits")
+            harness.wait_until(lambda: self.waits(process.pid), "it waits")
             table = harness.Summary(rtrace.stop().trace)
             inner, outer = table.rows["pselect6@SYS"], table.rows["select@libc.so.6"]
             for row in inner, outer:

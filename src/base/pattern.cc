@@ -158,14 +158,16 @@ struct Pattern::Compiled {
     const auto match = find(text);
     return match && match->rm_so == 0 && static_cast<size_t>(match->rm_eo) == text.size();
   }
-  bool found_in(std::string_view text) const { return find(text).has_value(); }
+  bool found_in(std::string_view text, Ends ends) const {
+    return find(text, ends == Ends::later ? REG_NOTEOL : 0).has_value();
+  }
 
   // REG_STARTEND: a NUL in the text does not end it. There is one at its end all the same, for sanitizers,
   // which look for it.
-  std::optional<regmatch_t> find(std::string_view text) const {
+  std::optional<regmatch_t> find(std::string_view text, int flags = 0) const {
     const std::string whole(text);
     regmatch_t match{0, static_cast<regoff_t>(whole.size())};
-    if (regexec(&regex, whole.c_str(), 1, &match, REG_STARTEND) != 0) return std::nullopt;
+    if (regexec(&regex, whole.c_str(), 1, &match, REG_STARTEND | flags) != 0) return std::nullopt;
     return match;
   }
   regex_t regex{};
@@ -239,8 +241,8 @@ bool Pattern::matches(std::string_view text) const {
   return false;
 }
 
-bool Pattern::found_in(std::string_view text) const {
-  return kind_ == Kind::regex ? compiled_->found_in(text) : matches(text);
+bool Pattern::found_in(std::string_view text, Ends ends) const {
+  return kind_ == Kind::regex ? compiled_->found_in(text, ends) : matches(text);
 }
 
 std::optional<std::string> Pattern::literal_name() const {

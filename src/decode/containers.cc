@@ -28,6 +28,7 @@ Value ValueDecoder::text_at(const Type& character, VirtAddr address, uint64_t co
   if (got == 0 && wanted > 0) return value;
   value.raw = 0;
   value.kind = Value::Kind::string;
+  if (size != 1) value.size = static_cast<uint8_t>(size);
   if (size == 1)
     value.bytes.assign(reinterpret_cast<const char*>(bytes.data()), got);
   else

@@ -32,7 +32,29 @@ uint64_t unit_at(std::span<const std::byte> bytes, uint64_t size, uint64_t index
   return (index + 1) * size <= bytes.size() ? extend(bytes.subspan(index * size, size), size, false) : 0;
 }
 
+// The bytes of the first `most` units of 2 or 4 bytes that the text was made of.
+size_t bytes_of_units(std::string_view utf8, uint8_t size, size_t most) {
+  size_t units = 0, i = 0;
+  while (i < utf8.size() && units < most) {
+    const auto first = static_cast<unsigned char>(utf8[i]);
+    units += size == 2 && first >= 0xf0 ? 2 : 1;
+    for (++i; i < utf8.size() && (static_cast<unsigned char>(utf8[i]) & 0xc0) == 0x80;) ++i;
+  }
+  return i;
+}
+
 }  // namespace
+
+void shorten(Value& value, size_t most) {
+  if (value.kind == Value::Kind::string) {
+    const bool is_wide = value.size == 2 || value.size == 4;
+    const size_t kept =
+        is_wide ? bytes_of_units(value.bytes, value.size, most) : std::min(most, value.bytes.size());
+    value.cut |= kept < value.bytes.size();
+    value.bytes.resize(kept);
+  }
+  for (Value& member : value.members) shorten(member, most);
+}
 
 WideText wide_text(std::span<const std::byte> bytes, uint64_t size, uint64_t most) {
   WideText text;
@@ -105,6 +127,7 @@ Value ValueDecoder::text_of(const Type& type, std::span<const std::byte> bytes, 
     value.cut = end == bytes.end() && (length > limits_.string || length < wanted);
     return value;
   }
+  value.size = static_cast<uint8_t>(size);
   WideText text = wide_text(bytes, size, limits_.string);
   bool ends_there =
       text.count < wanted && (text.count + 1) * size <= bytes.size() && unit_at(bytes, size, text.count) == 0;

@@ -1,6 +1,7 @@
 #include "explain.h"
 
 #include <algorithm>
+#include <set>
 
 #include "filter_reader.h"
 #include "process_view.h"
@@ -184,18 +185,29 @@ class NoMatch {
                        matching_.size(), stripped == 1 ? "is" : "are");
   }
 
+  // Those of which the pattern, a regular expression, matches a part; else the nearest.
+  static std::string names_to_take(const Pattern& pattern, const std::vector<std::string>& names,
+                                   const std::vector<std::string>& first = {}) {
+    std::set<std::string> in_part;
+    for (const std::string& name : names)
+      if (pattern.found_in(name) && !pattern.matches(name)) in_part.insert(name);
+    if (!in_part.empty())
+      return fmt::format("{} matches a part of {}; patterns match whole names, so it wants .* at its ends",
+                         pattern.text(), listed({in_part.begin(), in_part.end()}, kNearest));
+    std::vector<std::string> nearest = first;
+    for (std::string& name : nearest_names(core_of(pattern), names, 2 * kNearest))
+      if (nearest.size() < kNearest && std::find(nearest.begin(), nearest.end(), name) == nearest.end())
+        nearest.push_back(std::move(name));
+    return nearest.empty() ? std::string() : "nearest names: " + listed(nearest, kNearest);
+  }
+
   // What others import from the object says what its interface is, so those names come first.
   std::string nearest_functions(const Filter::Rule& rule) const {
-    std::string core = core_of(rule.symbol);
-    std::vector<std::string> nearest = nearest_imports(core);
     std::vector<std::string> defined;
     for (const LoadedObject* object : matching_)
       for (const elf::Symbol& symbol : object->file->functions())
         if (!is_cold_part(symbol.name)) defined.emplace_back(symbol.name.substr(0, symbol.name.find('@')));
-    for (std::string& name : nearest_names(core, defined, 2 * kNearest))
-      if (nearest.size() < kNearest && std::find(nearest.begin(), nearest.end(), name) == nearest.end())
-        nearest.push_back(std::move(name));
-    return nearest.empty() ? std::string() : "nearest names: " + listed(nearest, kNearest);
+    return names_to_take(rule.symbol, defined, nearest_imports(core_of(rule.symbol)));
   }
 
   // Of names that are imported at all few are near, so that few are looked up.
@@ -255,8 +267,7 @@ class NoMatch {
     std::vector<std::string> called;
     for (const LoadedObject* object : matching_)
       for (const auto& import : object->file->imports()) called.emplace_back(import.name);
-    auto nearest = nearest_names(core_of(rule.symbol), called, kNearest);
-    if (!nearest.empty()) clauses.push_back("nearest names: " + listed(nearest, kNearest));
+    clauses.push_back(names_to_take(rule.symbol, called));
   }
 
   template <typename Predicate>

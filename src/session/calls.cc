@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "descriptor_names.h"
 #include "rtrace/base/log.h"
@@ -346,6 +347,7 @@ void CallTracer::abandon_all(Task& task) {
     abandon_pairs(task, frame->call);
     services_.reporter.take(task.id, timestamp(), abandoned(task, *frame));
   }
+  tell_open_counts(task, false);
   abandon_pairs(task);
   task.open_calls.clear();
   task.recorded.clear();
@@ -359,14 +361,18 @@ void CallTracer::leave_open(Task& task) {
     record.still_open = true;
     services_.reporter.take(task.id, timestamp(), std::move(record));
   }
-  for (const OpenCounted& call : task.open_counts)
-    services_.reporter.take(
-        task.id, timestamp(),
-        decode::CallAbandoned{
-            &services_.registry.at(call.probe).label, {}, 0, call.duration, call.self, false, true});
+  tell_open_counts(task, true);
   leave_pairs_open(task);
   task.open_calls.clear();
   task.recorded.clear();
+}
+
+void CallTracer::tell_open_counts(Task& task, bool still_open) {
+  for (const OpenCounted& call : std::exchange(task.open_counts, {}))
+    services_.reporter.take(
+        task.id, timestamp(),
+        decode::CallAbandoned{
+            &services_.registry.at(call.probe).label, {}, 0, call.duration, call.self, false, still_open});
 }
 
 }  // namespace rtrace::session

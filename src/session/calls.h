@@ -42,6 +42,7 @@ class CallTracer {
   void leave_open(Task& task);
 
  private:
+  void tell_open_counts(Task& task, bool still_open);
   using Owner = mech::BreakpointSite::Owner;
   struct Entered {
     Probe* probe = nullptr;

@@ -99,6 +99,8 @@ bool Engine::should_end() const {
 
 void Engine::run() {
   calibrate();
+  if (services_.recording == agent::Mode::count)
+    tracee::look_at_ends([this](pid_t tid) { about_to_end(tid); });
   attach_all();
   if (!options_.command.empty() && !launch()) detach_all();
   if (options_.command.empty() && !tasks_.empty()) tell_started(tasks_.begin()->second->id);
@@ -371,6 +373,7 @@ void Engine::ended(Task& task, End end) {
   (void)tracee::consume(task.id.tid, tracee::Block::no);
   if (!process.silent) syscalls_.abandon(task);
   if (process_ended) take_all_records(process);
+  if (!task.open_counts.empty()) hand_on_counts(process, &task);  // they are calls before they are left
   if (!process.silent) calls_.abandon_all(task);
   end_record_of(task);
   if (process_ended) {

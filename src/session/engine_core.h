@@ -190,6 +190,7 @@ class Engine {
   void vfork_ended(Task& parent) const;
   void take_thread_pointer_back(Process& child);
   bool is_lent(const Image& image, uint64_t thread_pointer) const;
+  bool has_lent_pointer(const Task& task) const;
   void mute_lent(Image& image) const;
 
   // --- engine_records.cc: what threads have recorded by themselves
@@ -257,6 +258,8 @@ class Engine {
   Farewell clean_image(const std::shared_ptr<Image>& image, const Leaving& leaving, bool all_stopped);
   std::optional<pid_t> choose_caller(const Leaving& leaving, const Image& image, std::string& failure);
   void take_pages_out(Leaving& leaving, const Farewell& farewell);
+  void note_open_counts(Task& task) const;
+  void about_to_end(pid_t tid) const;
   void close_counts(const std::set<std::shared_ptr<Image>>& images, bool all_stopped);
   std::string failure_of_calls(const Farewell& farewell);
   void run_on(Leaving& leaving, pid_t tid);

@@ -42,8 +42,7 @@ void Engine::prepare_leaving(Leaving& leaving) {
 
 void Engine::settle(Task& task) {
   take_records_of(task);
-  if (task.process->borrowed_thread_pointer == 0)
-    task.open_counts = task.process->image->open_counts(task.id.tid, task.thread_pointer);
+  note_open_counts(task);
   task.clock.halted(monotonic_now());
   settle_registers(task, *task.process->image);
 }
@@ -146,6 +145,20 @@ Engine::Farewell Engine::clean_image(const std::shared_ptr<Image>& image, const 
 void Engine::take_pages_out(Leaving& leaving, const Farewell& farewell) {
   if (std::string failure = failure_of_calls(farewell); !failure.empty())
     leaving.failures.emplace(farewell.image->pid(), std::move(failure));
+}
+
+// Of a task that stands.
+void Engine::note_open_counts(Task& task) const {
+  if (!has_lent_pointer(task)) task.open_counts = task.process->image->open_counts(task.id.tid);
+}
+
+// No call of the task's returns any more. Behind close_counts() those count that were open then.
+void Engine::about_to_end(pid_t tid) const {
+  const auto found = tasks_.find(tid);
+  if (found == tasks_.end()) return;
+  const Process& process = *found->second->process;
+  if (process.image != nullptr && !process.silent && !process.image->counts_are_closed())
+    note_open_counts(*found->second);
 }
 
 // A call that is told as open is not to count as one that returned, too: what is counted is handed on while

@@ -70,6 +70,16 @@ bool Engine::is_lent(const Image& image, uint64_t thread_pointer) const {
   });
 }
 
+// A task that runs on a thread pointer which another has, too.
+bool Engine::has_lent_pointer(const Task& task) const {
+  if (task.process->borrowed_thread_pointer != 0) return true;
+  return std::ranges::any_of(tasks_, [&](const auto& entry) {
+    const Task& other = *entry.second;
+    return &other != &task && other.lent && other.thread_pointer == task.thread_pointer &&
+           other.process->image == task.process->image;
+  });
+}
+
 // To those that had it before there was a recorder.
 void Engine::mute_lent(Image& image) const {
   const mech::Trampolines* trampolines = image.trampolines();

@@ -135,8 +135,9 @@ class Image {
   void hand_on_counts(event::TraceeId who);
   // What is counted from here on is not handed on.
   void close_counts() { wrapping_.counts_closed = true; }
+  bool counts_are_closed() const { return wrapping_.counts_closed; }
   // Those that a task, which stands, is in.
-  std::vector<OpenCounted> open_counts(pid_t tid, uint64_t thread_pointer) const;
+  std::vector<OpenCounted> open_counts(pid_t tid) const;
   // By the recorder's number for it; nullptr where there is none such.
   const WrappedFunction* wrapped(uint32_t index) const {
     return index < wrapping_.functions.size() ? &wrapping_.functions[index] : nullptr;

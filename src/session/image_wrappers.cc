@@ -378,12 +378,12 @@ void Image::hand_on_counts(event::TraceeId who) {
   wrapping_.handed_on = std::move(counted);
 }
 
-std::vector<OpenCounted> Image::open_counts(pid_t tid, uint64_t thread_pointer) const {
+std::vector<OpenCounted> Image::open_counts(pid_t tid) const {
   std::vector<OpenCounted> open;
   if (wrapping_.trampolines == nullptr || services_.recording != agent::Mode::count) return open;
   const auto regs = tracee::registers(tid);
   if (!regs) return open;
-  const mech::CountingThread thread{thread_pointer, regs->sp(), space_->in_copy(regs->pc()),
+  const mech::CountingThread thread{regs->raw.fs_base, regs->sp(), space_->in_copy(regs->pc()),
                                     mech::read_clocks().ticks};
   for (const mech::OpenCount& call : wrapping_.trampolines->open_counts(thread))
     open.push_back({wrapping_.functions.at(call.function).probe,

@@ -9,6 +9,7 @@
 
 #include "option_rows.h"
 #include "rtrace/base/text.h"
+#include "rtrace/sink/where.h"
 #include "terminal.h"
 
 namespace rtrace::session {
@@ -136,10 +137,20 @@ void settle_pid_prefix(Options& options) {
     options.text.pid = PidPrefix::bare;
 }
 
+// What is compared is read further than what is printed.
+void settle_where(Options& options) {
+  constexpr size_t kCompared = 4096;
+  if (options.where.empty() || options.limits.string >= kCompared) return;
+  if (!sink::Where::parse(options.where).reads_text()) return;
+  options.shown_string = options.limits.string;
+  options.limits.string = kCompared;
+}
+
 void settle(Draft& draft) {
   Options& options = draft.options;
   settle_requests(draft);
   settle_time(draft);
+  settle_where(options);
   if (options.action == Options::Action::repair && (options.pids.empty() || !options.command.empty()))
     throw UsageError("--repair goes with -p PID, and with no command");
   if (options.action == Options::Action::gen_conf && !(options.pids.empty() && options.command.empty()))

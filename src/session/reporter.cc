@@ -106,7 +106,7 @@ Reporter::Reporter(const Options& options, Shared& shared, int event_fd, pid_t r
     sinks_.push_back(
         std::make_unique<Printer>(std::make_unique<sink::TextSink>(writer_, options.text), *this));
   if (options.slower == 0 && options.where.empty()) return;
-  sink::SelectSink::Options select{options.slower, std::nullopt, options.syscalls};
+  sink::SelectSink::Options select{options.slower, std::nullopt, options.shown_string, options.syscalls};
   if (!options.where.empty()) select.where = sink::Where::parse(options.where);
   auto selected = std::make_unique<sink::SelectSink>(std::move(select), std::exchange(sinks_, {}),
                                                      [this](const std::string& line) { say(line); });

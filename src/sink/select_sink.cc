@@ -17,6 +17,19 @@ bool is_known(const Where::Name& name, const decode::ProbeLabel& label) {
   return name.may_be_key && label.decoder != nullptr && label.decoder->has_key(name.text);
 }
 
+template <typename Visit>
+void for_each_value(decode::Record& record, Visit visit) {
+  const auto all = [&](std::vector<decode::Argument>& arguments) {
+    for (decode::Argument& argument : arguments) visit(argument.value);
+  };
+  if (auto* entered = std::get_if<decode::CallEntered>(&record.body)) all(entered->arguments);
+  if (auto* abandoned = std::get_if<decode::CallAbandoned>(&record.body)) all(abandoned->arguments);
+  if (auto* returned = std::get_if<decode::CallReturned>(&record.body)) {
+    all(returned->arguments);
+    visit(returned->result);
+  }
+}
+
 }  // namespace
 
 struct SelectSink::Impl {
@@ -41,12 +54,15 @@ struct SelectSink::Impl {
   bool learn(const std::vector<decode::ArmedProbe>& probes);
   void learn(const decode::ProbeLabel& label);
   void tell_unknown();
-  bool selects(const CallFacts& call);
+  enum class Returns : bool { seen, unseen };
+  bool selects(const CallFacts& call, Returns returns = Returns::seen);
+  void tell_left_out();
   CallFacts facts_of(const decode::CallEntered& call) const;
   template <typename Call>
   std::optional<OpenCall> leave(const Call& call, CallFacts& facts);
   bool passes(const std::optional<OpenCall>& call, const CallFacts& facts);
   void pass(const decode::Record& record);
+  void pass_on(const decode::Record& record);
 
   const Options options;
   std::vector<std::unique_ptr<Sink>> next;
@@ -55,16 +71,32 @@ struct SelectSink::Impl {
   decode::Header header;             // of the record at hand
   std::vector<Where::Name> unknown;  // names that no probe's prototype has had so far
   uint64_t seen = 0, selected = 0;
+  uint64_t untimed = 0, cut = 0;  // left out, for nobody knows their time, or where their strings end
 };
 
 void SelectSink::Impl::pass(const decode::Record& record) {
+  if (!options.shown_string) return pass_on(record);
+  decode::Record shown = record;
+  for_each_value(shown, [&](decode::Value& value) { decode::shorten(value, *options.shown_string); });
+  pass_on(shown);
+}
+
+void SelectSink::Impl::pass_on(const decode::Record& record) {
   for (auto& sink : next) sink->take(record);
 }
 
-bool SelectSink::Impl::selects(const CallFacts& call) {
+bool SelectSink::Impl::selects(const CallFacts& call, Returns returns) {
   ++seen;
+  if (options.slower > 0 && returns == Returns::unseen) {
+    ++untimed;
+    return false;
+  }
   if (options.slower > 0 && call.duration.value_or(0) < options.slower) return false;
-  if (options.where && !options.where->holds(call)) return false;
+  if (options.where) {
+    const Where::Answer answer = options.where->holds(call);
+    cut += answer.cut;
+    if (!answer.holds) return false;
+  }
   ++selected;
   return true;
 }
@@ -80,7 +112,8 @@ CallFacts SelectSink::Impl::facts_of(const decode::CallEntered& call) const {
 
 bool SelectSink::Impl::operator()(const decode::CallEntered& call) {
   if (call.label->kind == decode::ProbeLabel::Kind::syscall) learn(*call.label);
-  if (call.unseen_return || call.label->instant) return selects(facts_of(call));
+  if (call.label->instant) return selects(facts_of(call));
+  if (call.unseen_return) return selects(facts_of(call), Returns::unseen);
   open.enter(header, call);
   return false;
 }
@@ -150,6 +183,18 @@ void SelectSink::Impl::tell_unknown() {
                     name.text, name.may_be_key ? ", nor one of an enum or of flags with that name" : ""));
 }
 
+void SelectSink::Impl::tell_left_out() {
+  const auto calls = [](uint64_t count) { return fmt::format("{} call{}", count, count == 1 ? "" : "s"); };
+  if (untimed > 0)
+    notice(fmt::format("--slower left out {} whose return could not be seen: their time is not known",
+                       calls(untimed)));
+  if (cut > 0)
+    notice(
+        fmt::format("--where left out {} with strings that are longer than what it reads of them; a "
+                    "greater -s lets it read more",
+                    calls(cut)));
+}
+
 std::string selecting_options(bool slower, bool where) {
   return slower && where ? "--slower and --where" : slower ? "--slower" : where ? "--where" : "";
 }
@@ -177,6 +222,7 @@ void SelectSink::end() {
   }
   for (auto& sink : impl_->next) sink->end();
   impl_->tell_unknown();
+  impl_->tell_left_out();
   if (impl_->seen > 0 && impl_->selected == 0)
     impl_->notice(
         fmt::format("of {} call{} none was let through by {}", impl_->seen, impl_->seen == 1 ? "" : "s",

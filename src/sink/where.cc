@@ -17,6 +17,7 @@ struct Operand {
   std::optional<WideInteger> integer;
   std::optional<long double> real;
   std::optional<std::string_view> text;
+  bool cut = false;  // the text goes on
 };
 
 Operand of(WideInteger number) {
@@ -58,6 +59,7 @@ Operand of_value(const Value& value) {
       return operand;
     case Value::Kind::string:
       operand.text = value.bytes;
+      operand.cut = value.cut;
       return operand;
     case Value::Kind::enumeration:
     case Value::Kind::flags:
@@ -107,9 +109,18 @@ bool same_bits(WideInteger a, WideInteger b) {
   return difference == 0 || ((a < 0) != (b < 0) && difference == WideInteger{1} << 64);
 }
 
+// What is cut is longer than what is known of it.
+std::optional<bool> same_text(const Operand& a, const Operand& b) {
+  const size_t common = std::min(a.text->size(), b.text->size());
+  if (a.text->substr(0, common) != b.text->substr(0, common)) return false;
+  if (a.text->size() == b.text->size() && !a.cut && !b.cut) return true;
+  const bool may_be = (a.cut && (b.cut || b.text->size() > common)) || (b.cut && a.text->size() > common);
+  return may_be ? std::nullopt : std::optional(false);
+}
+
 std::optional<bool> equal(const Operand& a, const Operand& b) {
   const bool only_text = (a.text && !number(a)) || (b.text && !number(b));
-  if (a.text && b.text && only_text) return *a.text == *b.text;
+  if (a.text && b.text && only_text) return same_text(a, b);
   if (a.integer && b.integer) return same_bits(*a.integer, *b.integer);
   if (number(a) && number(b)) return *number(a) == *number(b);
   // A string is not nil.
@@ -182,11 +193,8 @@ class Evaluation {
         return inner ? of(std::optional(!*inner)) : Operand{};
       }
       case Node::matches:
-      case Node::matches_not: {
-        const auto text = evaluate(node.left).text;
-        if (!text) return {};
-        return of(std::optional(node.pattern->found_in(*text) == (node.kind == Node::matches)));
-      }
+      case Node::matches_not:
+        return of(matches(node));
       case Node::negate:
         return arithmetic(Node::subtract, of(WideInteger{0}), evaluate(node.left));
       case Node::add:
@@ -200,13 +208,33 @@ class Evaluation {
       case Node::less_equal:
       case Node::greater:
       case Node::greater_equal:
-        return of(compare(node.kind, evaluate(node.left), evaluate(node.right)));
+        return of(compared(node));
       default:
         return leaf(node);
     }
   }
 
+  // A string was not known far enough.
+  bool met_cut() const { return met_cut_; }
+
  private:
+  std::optional<bool> matches(const WhereNode& node) const {
+    const Operand operand = evaluate(node.left);
+    if (!operand.text) return std::nullopt;
+    const bool found =
+        node.pattern->found_in(*operand.text, operand.cut ? Pattern::Ends::later : Pattern::Ends::there);
+    met_cut_ |= operand.cut && !found;
+    if (operand.cut && !found) return std::nullopt;
+    return found == (node.kind == Node::matches);
+  }
+
+  std::optional<bool> compared(const WhereNode& node) const {
+    const Operand left = evaluate(node.left), right = evaluate(node.right);
+    const auto truth = compare(node.kind, left, right);
+    met_cut_ |= !truth && left.text && right.text && (left.cut || right.cut);
+    return truth;
+  }
+
   Operand leaf(const WhereNode& node) const {
     Operand operand;
     switch (node.kind) {
@@ -288,12 +316,32 @@ class Evaluation {
 
   const std::vector<WhereNode>& nodes_;
   const CallFacts& call_;
+  mutable bool met_cut_ = false;
 };
+
+bool names_a_value(const WhereNode& node) {
+  return node.kind == Node::argument || node.kind == Node::parameter || node.kind == Node::result;
+}
 
 }  // namespace
 
-bool Where::holds(const CallFacts& call) const {
-  return truth(Evaluation(tree_->nodes, call).evaluate(tree_->nodes.size() - 1)) == true;
+Where::Answer Where::holds(const CallFacts& call) const {
+  const Evaluation evaluation(tree_->nodes, call);
+  const auto answer = truth(evaluation.evaluate(tree_->nodes.size() - 1));
+  return {answer == true, !answer && evaluation.met_cut()};
+}
+
+bool Where::reads_text() const {
+  return std::ranges::any_of(tree_->nodes, [&](const WhereNode& node) {
+    const bool matches = node.kind == Node::matches || node.kind == Node::matches_not;
+    if (matches) return names_a_value(tree_->nodes[node.left]);
+    if (node.kind != Node::equal && node.kind != Node::unequal) return false;
+    const WhereNode &left = tree_->nodes[node.left], &right = tree_->nodes[node.right];
+    const auto has_text = [](const WhereNode& side) {
+      return names_a_value(side) || side.kind == Node::text;
+    };
+    return has_text(left) && has_text(right) && (names_a_value(left) || names_a_value(right));
+  });
 }
 
 std::vector<Where::Name> Where::names() const {

@@ -60,12 +60,12 @@ void Seizing::on_alarm(int) {
 
 // Whoever made them ours: those that seized threads create are from their first moment. Its thread stands in
 // ptrace(2) and holds no lock, so that memory may be allocated here. A look comes first: a tracee's stop is
-// told, and would be taken, whether or not one asks for stops (kernel/exit.c, wait_task_stopped).
+// told, and would be taken, whether or not one asks for stops (kernel/exit.c, wait_task_stopped). Who stops
+// to end goes on with that look (look_at_ends), the first one too.
 void Seizing::reap() {
   for (pid_t tid : read_tasks(pid_)) {
-    if (tid == pid_) continue;
     const auto event = peek(tid);
-    if (!event || !event->status.is_end()) continue;
+    if (tid == pid_ || !event || !event->status.is_end()) continue;
     if (auto end = consume(tid, Block::no)) ended_.push_back(*end);
   }
 }

@@ -14,6 +14,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <functional>
+#include <utility>
 
 #include "rtrace/base/error.h"
 #include "rtrace/tracee/proc_fs.h"
@@ -23,6 +25,12 @@ namespace {
 
 constexpr long kOptions = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
                           PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
+constexpr int kAboutToEnd = SIGTRAP | PTRACE_EVENT_EXIT << 8;
+std::function<void(pid_t)> about_to_end;
+
+long usual_options() {
+  return about_to_end ? kOptions | PTRACE_O_TRACEEXIT : kOptions;
+}
 
 // XSAVE areas grow with the CPU; 16 KiB holds AMX's tiles too.
 constexpr size_t kUsualState = 3072, kExtendedStateLimit = 16384;
@@ -75,14 +83,21 @@ class ChildSignal {
   bool awaited_ = false, taken_ = false;
 };
 
+// Nobody waits for the stop of a thread that is about to end, which could not be kept from it: it is let go
+// on here.
 std::optional<WaitEvent> wait_for(idtype_t type, pid_t tid, int flags, bool* no_children = nullptr) {
-  siginfo_t info{};
-  if (waitid(type, static_cast<id_t>(tid), &info, flags | WEXITED | WSTOPPED | __WALL) != 0) {
-    if (no_children != nullptr) *no_children = errno == ECHILD;
-    return std::nullopt;
+  for (;;) {
+    siginfo_t info{};
+    if (waitid(type, static_cast<id_t>(tid), &info, flags | WEXITED | WSTOPPED | __WALL) != 0) {
+      if (no_children != nullptr) *no_children = errno == ECHILD;
+      return std::nullopt;
+    }
+    if (info.si_pid == 0) return std::nullopt;
+    if (info.si_code != CLD_TRAPPED || info.si_status != kAboutToEnd)
+      return WaitEvent{info.si_pid, {info.si_code, info.si_status}};
+    if (about_to_end) about_to_end(info.si_pid);
+    (void)resume(info.si_pid);
   }
-  if (info.si_pid == 0) return std::nullopt;
-  return WaitEvent{info.si_pid, {info.si_code, info.si_status}};
 }
 
 int flag(Block block) {
@@ -91,17 +106,22 @@ int flag(Block block) {
 
 }  // namespace
 
+void look_at_ends(std::function<void(pid_t)> look) {
+  about_to_end = std::move(look);
+}
+
 Alive stop_at_vfork_end(pid_t tid) {
-  const auto options = static_cast<uint64_t>(kOptions | PTRACE_O_TRACEVFORKDONE);
+  const auto options = static_cast<uint64_t>(usual_options() | PTRACE_O_TRACEVFORKDONE);
   return ptrace(PTRACE_SETOPTIONS, tid, nullptr, as_pointer(options)) == 0 ? Alive::yes : Alive::gone;
 }
 
 int seize(pid_t tid) {
-  return ptrace(PTRACE_SEIZE, tid, nullptr, as_pointer(static_cast<uint64_t>(kOptions))) == 0 ? 0 : errno;
+  return ptrace(PTRACE_SEIZE, tid, nullptr, as_pointer(static_cast<uint64_t>(usual_options()))) == 0 ? 0
+                                                                                                     : errno;
 }
 
 bool suspend_seccomp(pid_t tid, bool suspended) {
-  const long options = suspended ? kOptions | PTRACE_O_SUSPEND_SECCOMP : kOptions;
+  const long options = suspended ? usual_options() | PTRACE_O_SUSPEND_SECCOMP : usual_options();
   return ptrace(PTRACE_SETOPTIONS, tid, nullptr, as_pointer(static_cast<uint64_t>(options))) == 0;
 }
 

@@ -361,14 +361,15 @@ class Exec(unittest.TestCase):
     def test_one_that_begins_while_the_process_is_attached_to_holds_nobody_up_and_is_traced(self):
         """The thread that calls exec may be seized already or not; the others end, and exec waits until that is taken."""
         for number in range(ROUNDS):
-            options = (["--mechanism=trampoline"], ["-f"], [])[number % 3]
+            options = (["--mechanism=trampoline"], ["-f"], ["-c"], [])[number % 4]
+            wanted = "add@libfixture.so\n" if "-c" in options else ADD + "2, 2)"
             program = harness.target("execs")
             with harness.Target([program, "traced", program, "told"]) as process:
                 attached = harness.Attached([*options, "-F", harness.CONF, "-x", "add"], [process.pid])
                 process.go()
                 status = process.finish()[1]
                 result = attached.end()
-                self.assertEqual((status, result.trace.count(ADD + "2, 2)")), (7, 1), result)
+                self.assertEqual((status, result.trace.count(wanted)), (7, 1), result)
 
     def attach_while_it_execs(self, how):
         with tempfile.NamedTemporaryFile() as board:

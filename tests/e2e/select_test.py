@@ -37,6 +37,21 @@ class Where(unittest.TestCase):
             for text in ("who == 'hello'", "who ~ /^hel+o$/", "arg1 ~ /ell/", "name == 'greet'"):
                 self.assertEqual(lines(*words, text, *program), ['greet@libfixture.so("hello") = 5'], text)
 
+    def test_strings_are_read_further_than_they_are_printed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = [os.path.join(folder, "n" * 100 + tail) for tail in ("tail", "other", "ta")]
+            program = ["--", "/usr/bin/perl", "-e", "open(F, '<', $_) for @ARGV", *names]
+            words = ["-e", "open64+openat+open@MAIN", "--where"]
+
+            def shown(where):
+                return len([line for line in lines(*words, where, *program) if '"' + names[0][:32] + '"...' in line])
+
+            for where, calls in (("arg1 ~ /tail$/", 1), ("arg1 == '%s'" % names[0], 1), ("arg1 ~ /n{32}$/", 0),
+                                 ("arg1 != '%s' && arg1 ~ /nnn/" % names[1], 2), ("arg1 ~ /nnn/", 3)):
+                self.assertEqual(shown(where), calls, where)
+            end = harness.run([*words, "arg1 ~ /tail$/", "--", "/usr/bin/perl", "-e", "open(F, '<', 'n' x 5000 . 'tail')"])
+            self.assertRegex(end.stderr, "--where left out [0-9]+ calls? with strings that are longer", end)
+
     def test_keys_of_enums_and_flags_are_words(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "keyed.conf")

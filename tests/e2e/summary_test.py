@@ -118,6 +118,27 @@ class Open(unittest.TestCase):
         self.say("go")
         self.process.expect("done")
 
+    def test_at_the_end_of_the_process_too(self):
+        for mechanism in ("breakpoint", "trampoline"):
+            for how in ("exit", "abort", "thread", "exec"):
+                with self.subTest(mechanism=mechanism, how=how):
+                    self.check_those_open_at_the_end(mechanism, how)
+
+    def check_those_open_at_the_end(self, mechanism, how):
+        result = harness.run(["-c", "-f", "--mechanism=" + mechanism, "-x", "labour+leave+wait_idly@MAIN", "--",
+                              harness.target("departs"), how])
+        table = harness.Summary(result.trace)
+        self.assertEqual(table.calls(), {"labour": 1, "leave": 1, "wait_idly": 1}, result)
+        self.assertNotIn("no trampoline", result.stderr)
+        times = {}
+        for name, row in table.rows.items():
+            self.assertRegex(row["seconds"], r"\+$", result)
+            times[name] = float(row["seconds"].rstrip("+"))
+        self.assertGreater(times["wait_idly"], 0.02, result)
+        # What an exec finds open in its own thread has lost its memory.
+        if how != "exec" or mechanism == "breakpoint":
+            self.assertGreater(times["labour"], times["leave"], result)
+
     def test_the_table_is_printed_though_the_engine_was_killed(self):
         self.attach("breakpoint")
         for _ in range(3):

@@ -43,8 +43,9 @@ class Pattern {
 
   bool matches(std::string_view text) const;
   // Whether any part of the text matches; only a regex can match less than the whole. A NUL stands behind the
-  // text.
-  bool found_in(std::string_view text) const;
+  // text. With Ends::later there is more of the text, so that `$` does not match at its end.
+  enum class Ends : bool { later, there };
+  bool found_in(std::string_view text, Ends ends = Ends::there) const;
   // The one name that can match, where there is just one: such patterns are looked up, not searched.
   std::optional<std::string> literal_name() const;
   bool matches_everything() const { return kind_ == Kind::any; }

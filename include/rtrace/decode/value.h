@@ -44,7 +44,7 @@ struct Value {
   bool cut = false;
   bool is_descriptor =
       false;          // an integer that is a file descriptor; `text` is what is behind it, where known
-  uint8_t size = 8;   // bytes, of integers
+  uint8_t size = 8;   // bytes, of integers; of a wide string's characters
   uint64_t raw = 0;   // integers sign-extended to 64 bits where signed
   uint64_t high = 0;  // the upper half of an integer of 16 bytes
   long double number = 0;
@@ -76,6 +76,10 @@ std::string to_text(const Value& value, const RenderOptions& options = {});
 // What stands in `text` from `start` on, rendered values, ends at `end` or before it, and `...` behind it. No
 // character and no escape is halved, and a string that is cut is closed: `"abc"...`.
 void cut_text(std::string& text, size_t start, size_t end);
+
+// Cuts the strings in it that are longer than `most` bytes, wide ones at `most` characters, as if no more of
+// them had been read (Limits::string).
+void shorten(Value& value, size_t most);
 
 // What a key stands for where the value stands: as wide as it, and signed as it is. nullopt where the value
 // has no such key.

@@ -30,6 +30,7 @@ struct Options {
   plan::Requests requests;          // the default rule included, where it holds
   std::vector<std::string> config;  // -F, in order
   decode::Limits limits;
+  std::optional<size_t> shown_string;  // -s, where `where` makes us read more of strings
   sink::TextOptions text;
   unsigned frames = 0;       // -w
   bool descriptors = false;  // -y

@@ -11,7 +11,8 @@
 //   !a, a && b, a || b, ( )
 //
 // What a call has not (a parameter of that name, a result before it returned) makes what it stands in neither
-// true nor false: nothing follows from it, and `!` of it is no truth either.
+// true nor false: nothing follows from it, and `!` of it is no truth either. So does a string of which too
+// little was read to tell.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +53,14 @@ class Where {
  public:
   static Where parse(std::string_view text);  // throws WhereError
 
-  // Whether it is true; not where it is neither true nor false.
-  bool holds(const CallFacts& call) const;
+  // `holds` where it is true; `cut` where it is neither true nor false, for a string goes on behind what was
+  // read of it.
+  struct Answer {
+    bool holds = false, cut = false;
+  };
+  Answer holds(const CallFacts& call) const;
+  // Whether strings of a call are looked into.
+  bool reads_text() const;
   // The names that only a prototype can give a meaning, each once.
   struct Name {
     std::string text;

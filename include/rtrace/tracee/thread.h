@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,12 @@ enum class [[nodiscard]] Alive : bool{gone, yes};
 // Becomes the tracer of a task that runs on (PTRACE_SEIZE with TRACEFORK, TRACEVFORK, TRACECLONE, TRACEEXEC,
 // TRACESYSGOOD). Returns 0 or the errno: EPERM, ESRCH.
 int seize(pid_t tid);
+
+// Each task that is seized from now on, and those that it makes, stop once more when they are about to end,
+// with their memory as it is (PTRACE_EVENT_EXIT; after a SIGKILL the kernel may leave it out). `look` is
+// called with the stopped task within any wait of this module, in the midst of whatever waits: it may read
+// from the task, and make no other request. The task then ends; no wait tells of that stop.
+void look_at_ends(std::function<void(pid_t)> look);
 
 // Of a running task: it will report Interrupted. No-op on one that is stopped.
 Alive interrupt(pid_t tid);

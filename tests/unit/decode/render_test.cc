@@ -38,6 +38,25 @@ INSTANTIATE_TEST_SUITE_P(Render, StringText,
                                              R"("\300\257\355\240\200\365\344")",
                                              R"("\300\257\355\240\200\365\344")"}));
 
+TEST(Shorten, CutsStringsWhereverTheyStand) {
+  Value value = text("abcdef");
+  Value outer;
+  outer.kind = Value::Kind::structure;
+  outer.members = {value, text("abc")};
+  shorten(outer, 3);
+  EXPECT_EQ(to_text(outer), "{ \"abc\"..., \"abc\" }");
+  for (const auto& [size, kept] :
+       {std::pair<int, const char*>{2, "\xc3\xa4"}, {4, "\xc3\xa4\xf0\x9f\x98\x80"}}) {
+    Value wide = text("\xc3\xa4\xf0\x9f\x98\x80z");  // an umlaut, a surrogate pair's character, a letter
+    wide.size = static_cast<uint8_t>(size);
+    shorten(wide, size == 2 ? 1 : 2);
+    EXPECT_EQ(wide.bytes, kept);
+    EXPECT_TRUE(wide.cut);
+    shorten(wide, 9);
+    EXPECT_EQ(wide.bytes, kept);
+  }
+}
+
 TEST(Render, NoByteComesOutAsAControlCharacter) {
   std::string all;
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);

@@ -53,6 +53,16 @@ TEST_F(Explain, NoMatchShowsTheColdPartThatIsLeft) {
   EXPECT_THAT(no_match(entry("gc_lost")), HasSubstr("libplan.so.1 has only gc_lost.cold"));
 }
 
+TEST_F(Explain, NoMatchTellsOfNamesThatARegexMatchesInPart) {
+  constexpr const char* kHint = "; patterns match whole names";
+  EXPECT_THAT(no_match(entry("/send_q[a-z]+/")),
+              HasSubstr("matches a part of plan_send_query" + std::string(kHint)));
+  EXPECT_THAT(no_match(call("/send_q[a-z]+/@program")),
+              HasSubstr("matches a part of plan_send_query" + std::string(kHint)));
+  EXPECT_THAT(no_match(entry("/plan_absent/")), Not(HasSubstr(kHint)));
+  EXPECT_THAT(no_match(entry("send_q*")), Not(HasSubstr(kHint)));
+}
+
 TEST_F(Explain, NoMatchNamesObjectsNearToTheLibraryPart) {
   EXPECT_THAT(no_match(entry("f@libplam")),
               HasSubstr("no mapped object is called libplam; nearest: libplan"));

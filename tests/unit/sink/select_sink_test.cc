@@ -17,7 +17,7 @@ class SelectSinkTest : public ::testing::Test {
  protected:
   // Of what a text sink prints behind it.
   SelectSink make(uint64_t slower, const std::string& where = "") {
-    SelectSink::Options options{slower, std::nullopt, false};
+    SelectSink::Options options{slower, std::nullopt, shown_string, false};
     if (!where.empty()) options.where = Where::parse(where);
     TextOptions text;
     text.align = 0;
@@ -34,6 +34,7 @@ class SelectSinkTest : public ::testing::Test {
     return record;
   }
 
+  std::optional<size_t> shown_string;
   StringOutput output;
   std::vector<std::string> notices;
   testing::Thread thread{1};
@@ -99,6 +100,35 @@ TEST_F(SelectSinkTest, AReturnThatCannotBeSeenHasNoDuration) {
   }
 }
 
+TEST_F(SelectSinkTest, ThatOneIsLeftOutSinceItsTimeIsUnknownIsSaid) {
+  SelectSink sink = make(100);
+  auto unseen = thread.enter(f, 1, {});
+  std::get<decode::CallEntered>(unseen.body).unseen_return = "JIT";
+  sink.take(unseen);
+  sink.take(thread.enter(f, 2, {}));
+  sink.take(leave(f, 2, 100));
+  sink.end();
+  EXPECT_EQ(output.text, "f() = 0\n");
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("left out 1 call whose return could not be seen")));
+}
+
+TEST_F(SelectSinkTest, StringsAreLookedIntoFurtherThanTheyAreShown) {
+  shown_string = 4;
+  SelectSink sink = make(0, "arg1 ~ /tail/");
+  auto text = testing::number(0);
+  text.value.kind = decode::Value::Kind::string;
+  uint64_t call = 1;
+  for (const char* bytes : {"head tail", "head only", "head cut"}) {
+    text.value.bytes = bytes;
+    text.value.cut = std::string_view(bytes).ends_with("cut");
+    sink.take(thread.enter(f, call, {text}));
+    sink.take(leave(f, call++, 1));
+  }
+  sink.end();
+  EXPECT_EQ(output.text, "f(\"head\"...) = 0\n");
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("left out 1 call with strings that are longer")));
+}
+
 TEST_F(SelectSinkTest, ANameThatNoProbeHasIsSaidOnce) {
   SelectSink sink = make(0, "size > 1 && path == 'x'");
   f.parameters = {"path", ""};
@@ -110,7 +140,7 @@ TEST_F(SelectSinkTest, ANameThatNoProbeHasIsSaidOnce) {
 }
 
 TEST_F(SelectSinkTest, WhatSystemCallsKnowIsKnownAtTheEnd) {
-  SelectSink sink({0, Where::parse("size > 1 && path == 'x'"), true}, {},
+  SelectSink sink({0, Where::parse("size > 1 && path == 'x'"), std::nullopt, true}, {},
                   [this](const std::string& line) { notices.push_back(line); });
   f.kind = decode::ProbeLabel::Kind::syscall;
   f.parameters = {"path"};

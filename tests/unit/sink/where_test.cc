@@ -155,14 +155,14 @@ TEST_F(WhereTest, IsTrueOfTheCall) {
                            " ( ( 1 ) ) ",
                            "1==1&&2==2",
                            "'a\\x41\\101\\n' == \"aAA\\n\""})
-    EXPECT_TRUE(Where::parse(text).holds(facts_)) << text;
+    EXPECT_TRUE(Where::parse(text).holds(facts_).holds) << text;
 }
 
 TEST_F(WhereTest, IsNotTrueOfTheCall) {
   for (const char* text : {"0", "arg2 != 65", "arg2 == 66", "ret == 0", "dur > 5ms", "path == 'x'",
                            "path == 0", "path ~ /^passwd/", "errno == EACCES", "errno != ENOENT", "nothing",
                            "big < 0", "1 && 0", "name != 'open'"})
-    EXPECT_FALSE(Where::parse(text).holds(facts_)) << text;
+    EXPECT_FALSE(Where::parse(text).holds(facts_).holds) << text;
 }
 
 // Neither true nor false: what is unknown stays so through negation.
@@ -171,10 +171,10 @@ TEST_F(WhereTest, WhatTheCallHasNotIsNeitherTrueNorFalse) {
        {"unheard", "arg12", "lost", "buf.gone", "buf.inner", "buf", "unheard == 1", "arg12 != 1",
         "lost ~ /x/", "lost !~ /x/", "path < 3", "path & 1", "bits & 1", "unheard + 1 > 0",
         "unheard == 1 && 1", "unheard || 0", "path.x == 1", "-unheard"}) {
-    EXPECT_FALSE(Where::parse(what).holds(facts_)) << what;
-    EXPECT_FALSE(Where::parse(fmt::format("!({})", what)).holds(facts_)) << what;
+    EXPECT_FALSE(Where::parse(what).holds(facts_).holds) << what;
+    EXPECT_FALSE(Where::parse(fmt::format("!({})", what)).holds(facts_).holds) << what;
   }
-  EXPECT_TRUE(Where::parse("!(unheard && 0)").holds(facts_));
+  EXPECT_TRUE(Where::parse("!(unheard && 0)").holds(facts_).holds);
 }
 
 TEST_F(WhereTest, ACallThatDidNotReturnHasNoResultAndNoError) {
@@ -182,15 +182,43 @@ TEST_F(WhereTest, ACallThatDidNotReturnHasNoResultAndNoError) {
   facts_.duration.reset();
   facts_.error = 0;
   for (const char* text : {"ret == 0", "ret != 0", "dur > 0", "dur < 1s", "errno"})
-    EXPECT_FALSE(Where::parse(text).holds(facts_)) << text;
-  EXPECT_TRUE(Where::parse("!errno").holds(facts_));
+    EXPECT_FALSE(Where::parse(text).holds(facts_).holds) << text;
+  EXPECT_TRUE(Where::parse("!errno").holds(facts_).holds);
+}
+
+TEST_F(WhereTest, AStringOfWhichTooLittleWasReadIsNeitherLikeNorUnlike) {
+  Value start = text_of("SELECT a");
+  start.cut = true;
+  facts_.result = &start;
+  for (const char* text :
+       {"ret ~ /^SELECT a/", "ret != 'SELECT a'", "ret != 'SELECT'", "ret != 'INSERT INTO t'",
+        "!(ret == 'SELECT a')", "ret !~ /x/ || 1", "ret ~ /a/ && 1"})
+    EXPECT_TRUE(Where::parse(text).holds(facts_).holds) << text;
+  for (const char* text : {"ret == 'SELECT a'", "ret == 'SELECT'", "ret == 'INSERT INTO t'"}) {
+    EXPECT_FALSE(Where::parse(text).holds(facts_).holds) << text;
+    EXPECT_FALSE(Where::parse(text).holds(facts_).cut) << text;
+  }
+  for (const char* text : {"ret == 'SELECT a, b'", "ret != 'SELECT a, b'", "ret ~ /b/", "ret !~ /b/",
+                           "ret ~ /a$/", "!(ret ~ /b/)", "ret == ret", "ret ~ /b/ && 1"}) {
+    const auto answer = Where::parse(text).holds(facts_);
+    EXPECT_FALSE(answer.holds) << text;
+    EXPECT_TRUE(answer.cut) << text;
+  }
+  EXPECT_FALSE(Where::parse("ret ~ /b/ && 0").holds(facts_).cut);
+}
+
+TEST(WhereText, IsReadWhereAStringOfTheCallMayBeCompared) {
+  for (const char* text : {"arg1 ~ /x/", "path !~ /x/", "!(ret == 'x')", "a == b", "dur > 1s && 'x' != arg2"})
+    EXPECT_TRUE(Where::parse(text).reads_text()) << text;
+  for (const char* text : {"arg1 == 2", "name ~ /x/", "name == 'x'", "arg1 < arg2", "ret", "dur > 5ms"})
+    EXPECT_FALSE(Where::parse(text).reads_text()) << text;
 }
 
 TEST_F(WhereTest, TheEndOfFileOfACharacterIsMinusOne) {
   Value eof = value_of(Value::Kind::character);
   eof.is_eof = true;
   facts_.result = &eof;
-  EXPECT_TRUE(Where::parse("ret == -1").holds(facts_));
+  EXPECT_TRUE(Where::parse("ret == -1").holds(facts_).holds);
 }
 
 struct Bad {
@@ -241,7 +269,7 @@ TEST(WhereErrors, DepthAndLengthAreBounded) {
   EXPECT_THROW(Where::parse(std::string(3000, '!') + "1"), WhereError);
   std::string sum = "1";
   while (sum.size() < 3900) sum += "+1";
-  EXPECT_TRUE(Where::parse(sum + "> 1").holds({}));
+  EXPECT_TRUE(Where::parse(sum + "> 1").holds({}).holds);
   EXPECT_THROW(Where::parse(sum + sum), WhereError);
 }
 
@@ -291,25 +319,25 @@ TEST_F(WhereKeysTest, AreNumbersWhereTheirTypeStands) {
         "O_APPEND & arg1", "(mode & (O_APPEND|O_CREAT)) == O_APPEND", "mode != O_APPEND",
         "whence == SEEK_END", "arg2 > SEEK_CUR", "SEEK_END == whence && mode & O_APPEND",
         "at.kind == SEEK_CUR", "ret == SEEK_SET", "ret != SEEK_END", "whence - SEEK_CUR == 1"})
-    EXPECT_TRUE(Where::parse(text).holds(facts_)) << text;
+    EXPECT_TRUE(Where::parse(text).holds(facts_).holds) << text;
 }
 
 TEST_F(WhereKeysTest, AreUnknownWhereItDoesNot) {
   for (const char* text : {"mode & SEEK_END", "whence == O_CREAT", "mode & O_APPEND && SEEK_END",
                            "tid == SEEK_SET", "whence == SEEK_END.x", "mode & NOSUCH"})
     for (const std::string& either : {std::string(text), fmt::format("!({})", text)})
-      EXPECT_FALSE(Where::parse(either).holds(facts_)) << either;
+      EXPECT_FALSE(Where::parse(either).holds(facts_).holds) << either;
 }
 
 TEST_F(WhereKeysTest, AParameterOfThatNameGoesFirst) {
-  EXPECT_TRUE(Where::parse("O_TRUNC == 7").holds(facts_));
-  EXPECT_FALSE(Where::parse("mode & O_TRUNC & 0x200").holds(facts_));
+  EXPECT_TRUE(Where::parse("O_TRUNC == 7").holds(facts_).holds);
+  EXPECT_FALSE(Where::parse("mode & O_TRUNC & 0x200").holds(facts_).holds);
 }
 
 TEST_F(WhereKeysTest, AreAsWideAndAsSignedAsTheValue) {
   set(~uint64_t{0x7fffffff}, ~uint64_t{0});
-  EXPECT_TRUE(Where::parse("mode == TOP").holds(facts_));
-  EXPECT_TRUE(Where::parse("whence == NONE").holds(facts_));
+  EXPECT_TRUE(Where::parse("mode == TOP").holds(facts_).holds);
+  EXPECT_TRUE(Where::parse("whence == NONE").holds(facts_).holds);
 }
 
 }  // namespace

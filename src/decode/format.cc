@@ -44,6 +44,11 @@ unsigned bytes_of(Size size) {
   }
 }
 
+// glibc takes `ll` for `L` there.
+bool is_long_double(Size size) {
+  return size == Size::big || size == Size::ll;
+}
+
 TypeRef wide_character() {
   static const TypeRef kType = [] {
     auto type = std::make_shared<proto::Type>(*proto::make_character());
@@ -164,6 +169,8 @@ class FormatReader : ConversionReader {
         return integer(bytes_of(size), false, Lens::octal);
       case 'x':
       case 'X':
+      case 'b':
+      case 'B':
         return integer(bytes_of(size), false, Lens::hex);
       case 'a':
       case 'A':
@@ -193,7 +200,7 @@ class FormatReader : ConversionReader {
   }
 
   static TypeRef floating(Size size, Lens lens) {
-    TypeRef type = proto::make_float(size == Size::big ? 16 : 8);
+    TypeRef type = proto::make_float(is_long_double(size) ? 16 : 8);
     return lens == Lens::none ? type : proto::with_lens(type, lens);
   }
 
@@ -296,7 +303,7 @@ class ScanReader : ConversionReader {
       case 'F':
       case 'g':
       case 'G':
-        return pointer(proto::make_float(size == Size::big ? 16 : size == Size::l ? 8 : 4));
+        return pointer(proto::make_float(is_long_double(size) ? 16 : size == Size::l ? 8 : 4));
       case 'p':
         return pointer(proto::make_address());
       case 's':

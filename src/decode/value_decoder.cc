@@ -1,7 +1,9 @@
 #include "value_decoder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <span>
 
 #include "guess.h"
 #include "scalars.h"
@@ -224,13 +226,18 @@ Value ValueDecoder::bit_field(const proto::Member& member, Place place, Lens out
   const uint64_t bytes = (end + 7) / 8;
   Scalar storage;
   auto raw = load(place, bytes, storage);
-  if (bytes > sizeof(uint64_t) || raw.size() < bytes || budget_ == 0) return unreadable();
+  unsigned __int128 bits = 0;
+  if (bytes > sizeof bits || raw.size() < bytes || budget_ == 0) return unreadable();
   --budget_;
-  uint64_t bits = extend(raw, bytes, false) >> member.bit_offset;
-  const unsigned unused = 64U - member.bit_size;
+  std::memcpy(&bits, raw.data(), bytes);
+  bits >>= member.bit_offset;
+  const unsigned unused = 128U - member.bit_size;
   bits <<= unused;
-  bits = type.is_signed ? static_cast<uint64_t>(static_cast<int64_t>(bits) >> unused) : bits >> unused;
-  return integral_value(type, bits, type.lens != Lens::none ? type.lens : outer);
+  bits =
+      type.is_signed ? static_cast<unsigned __int128>(static_cast<__int128>(bits) >> unused) : bits >> unused;
+  const Lens lens = type.lens != Lens::none ? type.lens : outer;
+  if (type.size == sizeof bits) return wide_integer_value(type, std::as_bytes(std::span(&bits, 1)), lens);
+  return integral_value(type, static_cast<uint64_t>(bits), lens);
 }
 
 Value ValueDecoder::array(const Type& type, Place place, Lens lens) {

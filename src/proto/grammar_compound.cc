@@ -44,8 +44,9 @@ void Grammar::place(Member& member) {
   const uint64_t bit = count("the number of a bit");
   expect(':');
   const uint64_t bits = count("a number of bits");
-  if (bits == 0 || bit + bits > 64)
-    throw Error::make("bits {} to {}, expected up to 64 of them", bit, bit + bits);
+  // A packed one may begin within a byte and end within the ninth behind it.
+  if (bits == 0 || bit > 128 || bit + bits > 128)
+    throw Error::make("bits {} to {}, expected up to 128 of them", bit, bit + bits);
   member.bit_offset = static_cast<uint8_t>(bit);
   member.bit_size = static_cast<uint8_t>(bits);
 }

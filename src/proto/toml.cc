@@ -120,6 +120,7 @@ class TomlReader {
         report(line_of(node),
                fmt::format("unknown key '{}', expected import, library, types or functions", key.str()));
     }
+    if (const auto* node = root.get("types")) types_ = node->as_table();
     if (const auto* node = root.get("import")) guarded(*node, [&] { read_imports(*node); });
     if (const auto* node = root.get("library"))
       guarded(*node, [&] { read_library(table_of(*node, "library")); });
@@ -137,7 +138,9 @@ class TomlReader {
         auto other = import_ ? import_(name) : nullptr;
         if (other == nullptr)
           throw Error::make("cannot import \"{}\", expected a prototype file of that name", name);
-        parsed_.scope->types.insert(other->scope->types.begin(), other->scope->types.end());
+        for (const auto& [type_name, type] : other->scope->types)
+          if (types_ == nullptr || !types_->contains(type_name))
+            parsed_.scope->types.emplace(type_name, type);
         parsed_.functions.insert(other->functions.begin(), other->functions.end());
       });
     }

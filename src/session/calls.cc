@@ -267,7 +267,7 @@ void CallTracer::report(Task& task) {
     task.open_calls.erase(frame.call);
     forget_recorded(task, frame.call);
   }
-  for (Returned& returned : returned_) report_return(returned);
+  for (Returned& returned : returned_) report_return(task, returned);
   for (Entered& entered : entered_) report_entry(entered);
 }
 
@@ -311,7 +311,7 @@ void CallTracer::report_entry(Entered& entered) {
   services_.reporter.take(who_, now_, std::move(record));
 }
 
-void CallTracer::report_return(Returned& returned) {
+void CallTracer::report_return(const Task& task, Returned& returned) {
   const Probe& probe = services_.registry.at(returned.frame.probe);
   if (!returned.decoded) decode_return(returned);
   decode::CallReturned record;
@@ -321,12 +321,17 @@ void CallTracer::report_return(Returned& returned) {
   record.duration = returned.frame.duration;
   record.self = returned.frame.self;
   record.recursive = returned.frame.recursive;
+  record.inherited = inherited(task, returned.frame.call);
   record.failed = returned.decoded->failed;
   record.arguments = std::move(returned.decoded->arguments);
   record.result = std::move(returned.decoded->result);
   if (record.result.kind == decode::Value::Kind::error_result)
     record.error = static_cast<int>(record.result.raw);
   services_.reporter.take(who_, now_, std::move(record));
+}
+
+bool CallTracer::inherited(const Task& task, event::CallId call) {
+  return static_cast<uint64_t>(call) < task.inherited_below;
 }
 
 decode::CallAbandoned CallTracer::abandoned(const Task& task, const event::Frame& frame) const {
@@ -336,6 +341,7 @@ decode::CallAbandoned CallTracer::abandoned(const Task& task, const event::Frame
   if (const auto open = task.open_calls.find(frame.call); open != task.open_calls.end())
     record.arguments = probe.decoder->abandon(open->second.entry, open->second.stack,
                                               carried_by(open->second.vectors, open->second.before));
+  record.inherited = inherited(task, frame.call);
   return record;
 }
 

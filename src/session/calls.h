@@ -38,6 +38,8 @@ class CallTracer {
   void abandon_all(Task& task);
   // The pairs of SDT probes of which only the begin was met, and that after this call, newest first.
   void abandon_pairs(Task& task, event::CallId after = event::CallId{});
+  // The number of the next call that is entered: those of a fork child's parent are below.
+  uint64_t next_call() const { return next_call_; }
   // Those of a task that runs on untraced.
   void leave_open(Task& task);
 
@@ -99,7 +101,8 @@ class CallTracer {
   void report_entry(Entered& entered);
   void add_unseen(const Entered& entered, const std::vector<decode::Value>& before,
                   decode::CallEntered& record);
-  void report_return(Returned& returned);
+  void report_return(const Task& task, Returned& returned);
+  static bool inherited(const Task& task, event::CallId call);
   event::Timestamp thread_time(const Task& task) const;
   decode::CallAbandoned abandoned(const Task& task, const event::Frame& frame) const;
   OpenCall take_open(Task& task, event::CallId call);

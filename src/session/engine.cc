@@ -188,7 +188,7 @@ NeedStopped Engine::stop_here(Task& task, const arch::Regs& at) {
 void Engine::on(Task& task, tracee::Trap) {
   auto regs = tracee::registers(task.id.tid);
   settle_clock(task, regs ? Asked::registers : Asked::nothing);
-  if (!regs) return;  // killed while stopped: its end will be reported
+  if (!regs || entered_handler(task)) return;  // without: killed while stopped, its end will be reported
   task.thread_pointer = regs->raw.fs_base;
   Image* image = task.process->image.get();
   if (mech::BreakpointSite* site = image != nullptr ? image->space().hit(*regs) : nullptr) {
@@ -295,8 +295,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   if (observed) calls_.observe(task, site, regs, need_stopped);
   if (observed) note_heat(task, *image, site);
   if (task.process->attached && first) note_reset_at_first_hit(task);
-  if (!task.process->launching)
-    restore_trap_state(tid, task.process->trap, task.trap_blocked, look, image->space(), need_stopped);
+  if (!task.process->launching) restore_trap(task, look, need_stopped);
   keep_bridge(task, *image, need_stopped);
   const auto carried_out = at_signal_call(task, *image, site, regs, need_stopped);
   if (site.asks) answer_recorder(task, *image, regs);
@@ -318,7 +317,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
 
 // A signal of the program's own: it and its handler see the program's code only, never a copy of ours.
 void Engine::deliver(Task& task, int signal) {
-  if (take_fault(task, signal)) return;
+  if (take_fault(task, signal) || (signal == SIGTRAP && entered_handler(task))) return;
   const pid_t tid = task.id.tid;
   if (Image* image = task.process->image.get()) {
     if (auto regs = tracee::registers(tid)) {
@@ -334,7 +333,13 @@ void Engine::deliver(Task& task, int signal) {
     task.trap_blocked = trap_blocked_now(*mask, task.trap_blocked);
   if (!task.process->silent && !task.muted && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
-  go_on(task, signal);
+  const bool looks = must_look_into_handler(task, signal);
+  gives_up_handler(task, signal);
+  if (!looks) return go_on(task, signal);
+  task.enters_handler = signal;
+  runs_on(task);
+  (void)tracee::step(tid, signal);
+  moment::enter(Moment::stepping);
 }
 
 void Engine::on(Task& task, tracee::SignalDelivery stop) {

@@ -60,6 +60,9 @@ class Engine {
   static void let_kernel_restart(pid_t tid);
   static bool undo_interruption(pid_t tid, int signal, arch::Regs& regs);
   void watch_handlers(Task& task, const arch::Regs& regs);
+  bool must_look_into_handler(Task& task, int signal) const;
+  bool entered_handler(Task& task);
+  void gives_up_handler(const Task& task, int signal);
   void runs_on(Task& task);
   NeedStopped stop_here(Task& task, const arch::Regs& at);
 
@@ -87,12 +90,14 @@ class Engine {
 
   // --- engine_survival.cc
   void note_reset_at_first_hit(Task& task) const;
+  void tell_of_blocking(const Process& process);
   void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
   std::optional<CarriedOut> at_signal_call(Task& task, Image& image, const mech::BreakpointSite& site,
                                            const arch::Regs& regs, const NeedStopped& need_stopped);
   std::optional<CarriedOut> carry_out(Task& task, const Image& image, const mech::BreakpointSite& site,
                                       const arch::Regs& regs);
   static bool is_bridged(const Task& task);
+  static void restore_trap(Task& task, Look look, const NeedStopped& need_stopped);
   static bool is_caught(const Task& task, Image& image);
   static void open_trap(Task& task);
   enum class Wait : bool { no, yes };

@@ -146,8 +146,7 @@ bool Engine::trapped_for_detach(Task& task) {
   else if (met == Met::nothing)
     deliver(task, SIGTRAP);
   if (met != Met::site) return false;
-  restore_trap_state(tid, task.process->trap, task.trap_blocked, Look::yes, task.process->image->space(),
-                     stop_here(task, regs));
+  restore_trap(task, Look::yes, stop_here(task, regs));
   if (is_with_all(task.trap_blocked)) close_trap(tid);
   settle_signals(task, taken, std::nullopt);
   return true;

@@ -33,16 +33,20 @@ void Engine::note_reset_at_first_hit(Task& task) const {
   task.trap_blocked = trap_blocked_in(*mask | tracee::signal_bit(SIGTRAP));
 }
 
+void Engine::tell_of_blocking(const Process& process) {
+  if (!process.image->survival().tells_of_blocking()) return;
+  reporter_.notice(
+      fmt::format("threads of process {} ({}) meet probes while they block SIGTRAP: SIGKILL of rtrace could "
+                  "kill it then",
+                  process.pid, process.name));
+}
+
 // At each hit. Raises the handler again where the kernel has reset it.
 void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped) {
   if (task.process->silent) return;  // its actions are its own
   Survival& survival = image.survival();
   if (task.trap_blocked == TrapBlocked::yes || task.trap_blocked == TrapBlocked::with_all) {
-    if (survival.tells_of_blocking())
-      reporter_.notice(
-          fmt::format("threads of process {} ({}) meet probes while they block SIGTRAP: SIGKILL of rtrace "
-                      "could kill it then",
-                      task.process->pid, task.process->name));
+    tell_of_blocking(*task.process);
     survival.reset_by_kernel(image.space());
     // The hit has unblocked it.
     if (task.trap_blocked == TrapBlocked::with_all) task.trap_blocked = TrapBlocked::kept_open;
@@ -64,6 +68,19 @@ bool Engine::is_bridged(const Task& task) {
   const Process& process = *task.process;
   return process.image != nullptr && process.image->survival().leaves_a_trace() &&
          process.trap.kind == TrapDisposition::Kind::standard;
+}
+
+// After a hit, whose thread may have returned from the handler that it had SIGTRAP blocked for. What still
+// stands, or does not, tells; where nothing does, the mask is left as the hit has left it.
+void Engine::restore_trap(Task& task, Look look, const NeedStopped& need_stopped) {
+  Process& process = *task.process;
+  const bool bridged = is_bridged(task) && process.image->survival().stands();
+  if (task.blocked_by_handler && !bridged && process.trap.kind != TrapDisposition::Kind::caught &&
+      task.trap_blocked == TrapBlocked::yes)
+    task.trap_blocked = TrapBlocked::no;
+  restore_trap_state(task.id.tid, process.trap, task.trap_blocked, look, bridged, process.image->space(),
+                     need_stopped);
+  task.blocked_by_handler &= task.trap_blocked == TrapBlocked::yes;
 }
 
 // Whether our handler gets a SIGTRAP that is left to the kernel. A process that runs in another's memory has
@@ -155,6 +172,9 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   const SignalArguments call = {regs.integer_argument(0), VirtAddr{regs.integer_argument(1)}, {}, true};
   const bool about_mask = agent::is_about_mask(kind);
   const bool about_trap = !about_mask && static_cast<int>(call.first) == SIGTRAP;
+  const bool only_asks = kind == SignalCall::Kind::sigaction && !call.second;
+  if (!about_mask && kind != SignalCall::Kind::none && !only_asks)
+    task.process->handlers.forget(static_cast<int>(call.first));
   if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
   // The child of posix_spawn() sets the default for all that it finds blocked.
   const bool guest = image.pid() != task.process->pid;
@@ -171,15 +191,22 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   if (ours && survival.leaves_a_trace())
     if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
   observe_signal_call(kind, regs, memory, task.process->trap, task.trap_blocked);
+  if (about_mask && call.second) task.blocked_by_handler = false;
   if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard, image.space());
+  // Before a hit can take it away: the C library's own system call says all of it.
+  if (ours && task.process->trap.kind == TrapDisposition::Kind::caught) task.awaits_signal_call = kSoon;
   return std::nullopt;
 }
 
 // A thread at the entry of a system call that may be awaited.
 void Engine::at_signal_system_call(Task& task, const arch::Regs& regs) {
+  const tracee::ProcessMemory& memory = task.process->image->space().memory();
+  TrapDisposition& trap = task.process->trap;
+  if (trap.kind == TrapDisposition::Kind::caught && !trap.action_known &&
+      learn_from_system_call(regs, memory, trap))
+    task.awaits_signal_call = 0;
   if (!is_bridged(task)) return;
-  const auto done =
-      carry_out_system_call(task.id.tid, regs, task.process->image->space().memory(), task.trap_blocked);
+  const auto done = carry_out_system_call(task.id.tid, regs, memory, task.trap_blocked);
   if (!done) return;
   task.awaits_signal_call = 0;
   open_mask(task.id.tid, done);

@@ -201,6 +201,7 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     const bool followed = follows(*task.process);
     if (followed && !*shares) {
       birth.open = task;
+      birth.open.inherited_below = calls_.next_call();
       birth.replays = task.replays;
       birth.recorder = recorder_of(task);
     }
@@ -359,6 +360,7 @@ void Engine::begin_image(Task& task) {
   process.image.reset();
   const auto status = tracee::status_of_stopped(pid).value_or(tracee::StatusFields{});
   process.name = status.name;
+  process.handlers = {};
   process.trap =
       trap_disposition_in(status);  // ignored stays ignored, caught becomes the default (execve(2))
   if (task.trap_blocked == TrapBlocked::kept_open) close_trap(pid);

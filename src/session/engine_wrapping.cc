@@ -249,8 +249,7 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
     const Met met = back_to_site(task, regs);
     if (met == Met::site) {
       // The site may be gone when the thread runs on: this was its last word on what the int3 cost it.
-      restore_trap_state(event.tid, task.process->trap, task.trap_blocked, Look::yes,
-                         task.process->image->space(), stop_here(task, regs));
+      restore_trap(task, Look::yes, stop_here(task, regs));
       settle_signals(task, taken, std::nullopt);
       return Halted{event.tid, Halted::How::ready};
     }

@@ -52,6 +52,7 @@ Image::Image(Tag, const Image& parent, pid_t child)
       no_injection_(parent.no_injection_),
       loaded_(parent.loaded_),
       armed_(parent.armed_),
+      reported_as_{child, child, 0},
       unseen_returns_(parent.unseen_returns_),
       implementations_(parent.implementations_) {}
 

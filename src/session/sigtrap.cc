@@ -210,8 +210,18 @@ std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
   return done;
 }
 
+bool learn_from_system_call(const arch::Regs& regs, const Memory& memory, TrapDisposition& disposition) {
+  const bool sets_trap = regs.raw.orig_rax == SYS_rt_sigaction && regs.syscall_argument(0) == SIGTRAP;
+  const VirtAddr given{sets_trap ? regs.syscall_argument(1) : 0};
+  const auto action = given ? memory.read_value<KernelAction>(given) : std::nullopt;
+  if (!action) return false;
+  disposition = {kind_of((*action)[0]), false, *action};
+  disposition.action_known = disposition.kind == TrapDisposition::Kind::caught;
+  return true;
+}
+
 void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look,
-                        mech::AddressSpace& space, const NeedStopped& need_stopped) {
+                        bool bridged, mech::AddressSpace& space, const NeedStopped& need_stopped) {
   std::optional<uint64_t> mask;
   if (blocked != TrapBlocked::no || look == Look::yes) mask = tracee::signal_mask(tid);
   // Threads block all signals for a moment and unblock them by raw system calls (pthread_create): only the
@@ -225,7 +235,7 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
   // An int3 that meets SIGTRAP blocked takes its handler away (kernel/signal.c, force_sig_info_to_task).
   // Where one stands behind it the signal was not blocked any more: a handler that it was blocked for has
   // returned, by rt_sigreturn, unseen.
-  if (caught && blocked == TrapBlocked::yes && catches_trap(tid)) blocked = TrapBlocked::no;
+  if ((caught || bridged) && blocked == TrapBlocked::yes && catches_trap(tid)) blocked = TrapBlocked::no;
   const bool was_blocked = blocked == TrapBlocked::yes || blocked == TrapBlocked::with_all;
   const bool taken_away = ignored || (caught && was_blocked);
   // What was not taken away can be asked for, against the day when it is.

@@ -32,6 +32,7 @@ struct Process {
   };
   Lost lost_by_borrowing = {};
   TrapDisposition trap;
+  HandlerMasks handlers;
   bool launching = false;  // the command before its exec
   bool attached = false;   // by -p
   std::string name;        // for messages
@@ -82,6 +83,7 @@ struct LiveCalls {
   event::ThreadClock clock;
   event::CallStack stack;
   uint64_t own_time = 0;                                   // ns: of all calls that have returned
+  uint64_t inherited_below = 0;                            // CallIds of those that its parent was in
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
   std::vector<OpenPair> open_pairs;
   std::vector<RecordedCall> recorded;
@@ -111,6 +113,8 @@ struct Task : LiveCalls {
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask
   unsigned awaits_signal_call = 0;  // stops of system calls within which a watched call makes its own
+  bool blocked_by_handler = false;  // `trap_blocked` is known from a handler's entry
+  int enters_handler = 0;           // this signal's, which it has been stepped into
   bool opens_trap = false;          // SIGTRAP, at its next stop, if it blocks all signals
   bool interrupted = false;         // PTRACE_INTERRUPT is on its way; its stop is ours
   bool listening = false;           // in a group-stop

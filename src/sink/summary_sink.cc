@@ -31,14 +31,28 @@ void change(SummaryRow& row, Change apply) {
   publish(row.version, row.version + 1);
 }
 
-template <size_t Size>
-void copy_cut(char (&to)[Size], const std::string& from) {
-  const size_t size = std::min(from.size(), Size - 1);
-  std::memcpy(to, from.data(), size);
-  to[size] = '\0';
+// C++ has names of thousands of bytes; each of them has its part of what is left at least.
+SummaryName keep(SummaryTable& table, std::string name) {
+  constexpr std::string_view kDots = "...";
+  constexpr size_t kShare = 64;  // of what is left, one of so many
+  const size_t room = (SummaryTable::kNames - table.names_size) / kShare;
+  if (name.size() > room) {
+    if (room < kDots.size()) return {};
+    name.resize(room - kDots.size());
+    name += kDots;
+  }
+  const SummaryName kept{table.names_size, name.size()};
+  std::memcpy(table.names + kept.at, name.data(), kept.size);
+  publish(table.names_size, kept.at + kept.size);
+  return kept;
 }
 
 }  // namespace
+
+std::string_view text_of(const SummaryTable& table, SummaryName name) {
+  if (name.at > SummaryTable::kNames || name.size > SummaryTable::kNames - name.at) return {};
+  return {table.names + name.at, name.size};
+}
 
 void add_note(SummaryTable& table, std::string_view text, std::string_view name) {
   const std::string line = fmt::format("{}\t{}\n", text, name);
@@ -79,7 +93,9 @@ void SummarySink::entered(const decode::CallEntered& call) {
   });
 }
 
+// A call that a fork child has from its parent is the parent's: it was entered once.
 void SummarySink::returned(const decode::CallReturned& call) {
+  if (call.inherited) return;
   SummaryRow* row = row_of(*call.label);
   if (row == nullptr) return;
   change(*row, [&](CallNumbers& numbers) {
@@ -94,6 +110,7 @@ void SummarySink::returned(const decode::CallReturned& call) {
 }
 
 void SummarySink::abandoned(const decode::CallAbandoned& call) {
+  if (call.inherited) return;
   SummaryRow* row = row_of(*call.label);
   if (row == nullptr) return;
   change(*row, [&](CallNumbers& numbers) {
@@ -152,10 +169,10 @@ SummaryRow* SummarySink::new_row(const decode::ProbeLabel& label) {
   auto [found, added] = by_name_.try_emplace({name, label.object, label.defined_in, label.kind}, nullptr);
   if (!added || table_.used == SummaryTable::kRows) return found->second;
   SummaryRow& row = table_.rows[table_.used];
-  copy_cut(row.name, name);
+  row.name = keep(table_, name);
   std::string object;
   append_printable(object, label.object.empty() ? label.defined_in : label.object, false);
-  copy_cut(row.object, object);
+  row.object = keep(table_, std::move(object));
   row.wanted = wanted(label, name);
   if (row.wanted != 0) take_block(row);
   publish(table_.used, table_.used + 1);

@@ -14,11 +14,6 @@
 namespace rtrace::sink {
 namespace {
 
-template <size_t Size>
-std::string text_of(const char (&bytes)[Size]) {
-  return {bytes, strnlen(bytes, Size)};
-}
-
 double seconds(uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e9;
 }
@@ -178,12 +173,13 @@ const std::vector<std::string>& sort_keys() {
 std::vector<SummaryLine> summary_lines(const SummaryTable& table) {
   const uint64_t used = std::min<uint64_t>(table.used, SummaryTable::kRows);
   std::map<std::string, size_t> of_name;
-  for (uint64_t i = 0; i < used; ++i) ++of_name[text_of(table.rows[i].name)];
+  for (uint64_t i = 0; i < used; ++i) ++of_name[std::string(text_of(table, table.rows[i].name))];
   std::vector<SummaryLine> lines;
   for (uint64_t i = 0; i < used; ++i) {
     const SummaryRow& row = table.rows[i];
-    SummaryLine line{text_of(row.name), row.numbers[row.version % 2], nullptr, row.wanted};
-    const std::string at = "@" + text_of(row.object);
+    SummaryLine line{std::string(text_of(table, row.name)), row.numbers[row.version % 2], nullptr,
+                     row.wanted};
+    const std::string at = "@" + std::string(text_of(table, row.object));
     if (of_name[line.name] > 1 && at.size() > 1 && !line.name.ends_with(at)) line.name += at;
     if (row.block > 0 && row.block <= SummaryTable::kBlocks) line.buckets = &table.blocks[row.block - 1];
     lines.push_back(std::move(line));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include "color.h"
 #include "digits.h"
 #include "names.h"
+#include "open_lines.h"
 #include "rtrace/base/text.h"
 #include "shares.h"
 #include "stamper.h"
@@ -32,13 +32,8 @@ constexpr std::string_view kDots = "...";
 }  // namespace
 
 struct TextSink::Impl {
-  // What a later line of a call needs to know of its earlier one.
-  struct Begun {
-    event::CallId call{};
-    VirtAddr return_address;
-    size_t rendered = 0;  // bytes of arguments
-    bool more_at_return = false;
-  };
+  using Key = OpenLines::Key;
+  using Begun = OpenLines::Begun;
   struct Open : Begun {
     size_t column = 0;
   };
@@ -55,7 +50,7 @@ struct TextSink::Impl {
   void operator()(const decode::SignalDelivered& signal);
   void operator()(const decode::Executed&);
   void operator()(const decode::ThreadStarted&) { several_tasks = true; }
-  void operator()(const decode::Forked& fork) { several_tasks |= fork.followed; }
+  void operator()(const decode::Forked& fork);
   void operator()(const decode::Exited& exit);
   void operator()(const decode::Killed& death);
   void operator()(const decode::Loaded&) {}
@@ -66,18 +61,20 @@ struct TextSink::Impl {
 
   void note_task(event::TraceeId who);
   void flush();
+  bool is_needed(const Begun& call) const { return options.return_address || call.more_at_return; }
   void close_open();
   void append_task();
   void begin_line();
   void begin_call_line(VirtAddr return_address, unsigned depth);
-  Begun begin_resumed_line(event::CallId call, const decode::ProbeLabel& label, unsigned depth);
+  Begun begin_resumed_line(Key call, const decode::ProbeLabel& label, unsigned depth);
   void append_arguments(std::span<const decode::Argument> arguments, Begun& begun);
   void shorten(size_t start, size_t room);
   void append_result(const decode::CallReturned& call, size_t room);
   void append_pad();
   const std::string& text_of(const decode::ProbeLabel& label);
   void append_frames(std::span<const decode::StackFrame> frames);
-  void append_frames_of(event::CallId call);
+  void append_frames_of(Key call);
+  Key key_of(event::CallId call) const { return {call, header->who.pid}; }
   void end();
 
   Output& output;
@@ -94,15 +91,7 @@ struct TextSink::Impl {
   std::optional<event::TraceeId> first_task;
   bool several_tasks = false;
   std::optional<Open> open;
-  std::unordered_map<event::CallId, Begun> suspended;  // only calls whose later line needs it
-  // Of a call that is not complete.
-  struct Backtrace {
-    const decode::ProbeLabel* label = nullptr;
-    unsigned depth = 0;
-    decode::Header header;
-    std::vector<decode::StackFrame> frames;
-  };
-  std::map<event::CallId, Backtrace> backtraces;
+  OpenLines lines;
   std::unordered_map<const decode::ProbeLabel*, std::string> labels;
 };
 
@@ -121,8 +110,14 @@ void TextSink::Impl::flush() {
 void TextSink::Impl::close_open() {
   if (!open) return;
   out += " <unfinished ...>\n";
-  if (options.return_address || open->more_at_return) suspended.insert_or_assign(open->call, *open);
+  if (is_needed(*open)) lines.suspend(*open);
   open.reset();
+}
+
+void TextSink::Impl::operator()(const decode::Forked& fork) {
+  several_tasks |= fork.followed;
+  if (fork.followed && !fork.shares_memory)
+    lines.fork(header->who, fork.child, open && is_needed(*open) ? &*open : nullptr);
 }
 
 void TextSink::Impl::append_task() {
@@ -154,11 +149,11 @@ void TextSink::Impl::begin_call_line(VirtAddr return_address, unsigned depth) {
   out.append(std::min(size_t{options.indent} * depth, kMostBlanks), ' ');
 }
 
-TextSink::Impl::Begun TextSink::Impl::begin_resumed_line(event::CallId call, const decode::ProbeLabel& label,
+TextSink::Impl::Begun TextSink::Impl::begin_resumed_line(Key call, const decode::ProbeLabel& label,
                                                          unsigned depth) {
   close_open();
   Begun begun;
-  if (auto node = suspended.extract(call)) begun = node.mapped();
+  if (const auto known = lines.take(call)) begun = *known;
   begin_call_line(begun.return_address, depth);
   out += "<... ";
   out += text_of(label);
@@ -259,29 +254,28 @@ void TextSink::Impl::append_frames(std::span<const decode::StackFrame> frames) {
 }
 
 // When the call's last line has been printed.
-void TextSink::Impl::append_frames_of(event::CallId call) {
-  if (auto node = backtraces.extract(call)) append_frames(node.mapped().frames);
+void TextSink::Impl::append_frames_of(Key call) {
+  if (const auto known = lines.take_backtrace(call)) append_frames(known->frames);
 }
 
 void TextSink::Impl::end() {
   // The last line that stands open needs no second one.
-  const std::optional<event::CallId> last = open ? std::optional(open->call) : std::nullopt;
+  const std::optional<Key> last = open ? std::optional(open->call) : std::nullopt;
   close_open();
   if (last) append_frames_of(*last);
-  for (const auto& [call, backtrace] : backtraces) {
+  for (const auto& [call, backtrace] : lines.take_backtraces()) {
     header = &backtrace.header;
     begin_resumed_line(call, *backtrace.label, backtrace.depth);
     out += "<unfinished ...>\n";
     append_frames(backtrace.frames);
   }
-  backtraces.clear();
 }
 
 void TextSink::Impl::operator()(const decode::CallEntered& call) {
   begin_call_line(call.return_address, call.depth);
   out += text_of(*call.label);
   out += '(';
-  Open begun{{call.call, call.return_address, 0, call.more_at_return}, 0};
+  Open begun{{key_of(call.call), header->who.tid, call.return_address, 0, call.more_at_return}, 0};
   append_arguments(call.arguments, begun);
   if (call.label->instant) {
     out += ")\n";
@@ -294,18 +288,18 @@ void TextSink::Impl::operator()(const decode::CallEntered& call) {
     append_frames(call.frames);
     return;
   }
-  if (!call.frames.empty()) backtraces[call.call] = {call.label, call.depth, *header, call.frames};
+  if (!call.frames.empty()) lines.keep(key_of(call.call), {call.label, call.depth, *header, call.frames});
   begun.column = columns(std::string_view(out).substr(line_start));
   open = begun;
 }
 
 void TextSink::Impl::operator()(const decode::CallReturned& call) {
   Begun begun;
-  if (open && open->call == call.call) {
+  if (open && open->call == key_of(call.call)) {
     column_before = open->column;
     begun = *open;
   } else {
-    begun = begin_resumed_line(call.call, *call.label, call.depth);
+    begun = begin_resumed_line(key_of(call.call), *call.label, call.depth);
   }
   begun.more_at_return = false;
   append_arguments(call.arguments, begun);
@@ -319,20 +313,20 @@ void TextSink::Impl::operator()(const decode::CallReturned& call) {
     out += '>';
   }
   out += '\n';
-  append_frames_of(call.call);
+  append_frames_of(key_of(call.call));
 }
 
 void TextSink::Impl::operator()(const decode::CallAbandoned& call) {
   if (call.still_open) return;  // finish() closes what stands open; more is not known
-  if (open && open->call == call.call) {
+  if (open && open->call == key_of(call.call)) {
     out += " <no return ...>\n";
     open.reset();
-    append_frames_of(call.call);
+    append_frames_of(key_of(call.call));
     return;
   }
-  begin_resumed_line(call.call, *call.label, call.depth);
+  begin_resumed_line(key_of(call.call), *call.label, call.depth);
   out += "<no return ...>\n";
-  append_frames_of(call.call);
+  append_frames_of(key_of(call.call));
 }
 
 void TextSink::Impl::operator()(const decode::SignalDelivered& signal) {

@@ -36,7 +36,14 @@ std::string_view one_character(char c) {
   return {&kAll[static_cast<unsigned char>(c)], 1};
 }
 
+// Arithmetic wraps around, as it does for 64 bits.
+WideInteger wrapped(unsigned __int128 bits) {
+  return static_cast<WideInteger>(bits);
+}
+
 WideInteger integer_of(const Value& value) {
+  if (value.kind == Value::Kind::integer && value.size == sizeof(WideInteger))
+    return wrapped(static_cast<unsigned __int128>(value.high) << 64 | value.raw);
   return value.is_signed ? WideInteger{static_cast<int64_t>(value.raw)} : WideInteger{value.raw};
 }
 
@@ -105,7 +112,8 @@ std::optional<long double> number(const Operand& operand) {
 
 // -1 and 2^64 - 1 are the same 64 bits: which of them a result is depends on its prototype alone.
 bool same_bits(WideInteger a, WideInteger b) {
-  const WideInteger difference = a > b ? a - b : b - a;
+  const WideInteger difference =
+      wrapped(static_cast<unsigned __int128>(a > b ? a : b) - static_cast<unsigned __int128>(a > b ? b : a));
   return difference == 0 || ((a < 0) != (b < 0) && difference == WideInteger{1} << 64);
 }
 
@@ -141,9 +149,11 @@ Operand arithmetic(Node kind, const Operand& a, const Operand& b) {
   if (a.integer && b.integer) {
     switch (kind) {
       case Node::add:
-        return of(*a.integer + *b.integer);
+        return of(
+            wrapped(static_cast<unsigned __int128>(*a.integer) + static_cast<unsigned __int128>(*b.integer)));
       case Node::subtract:
-        return of(*a.integer - *b.integer);
+        return of(
+            wrapped(static_cast<unsigned __int128>(*a.integer) - static_cast<unsigned __int128>(*b.integer)));
       case Node::bit_and:
         return of(*a.integer & *b.integer);
       default:

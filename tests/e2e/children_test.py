@@ -86,6 +86,14 @@ class Nested(unittest.TestCase):
         # Each process returns from the calls that it was forked in: of the last two, from all four.
         self.assertEqual(sum("branch resumed> )=" in line for line in shown[0]), 1 + 2 + 3 + 4 + 4, shown)
 
+    def test_calls_that_children_were_forked_in_count_once(self):
+        words = [harness.target("nested_forks"), "3"]
+        tables = [harness.Summary(result.trace) for result in self.both(["-c", "-x", "branch+add"], words)]
+        self.assertEqual(tables[0].calls(), tables[1].calls())
+        self.assertEqual(tables[0].calls()["branch"], 4)
+        for table in tables:
+            self.assertNotIn("+", table.rows["branch"]["seconds"])
+
     def test_a_perl_with_children_is_counted_alike(self):
         script = ("for (1..5) { my $p = fork(); if (!$p) { my @a = map { \"x$_\" } 1..500; exit 0 } waitpid($p, 0) } "
                   "system('true') for 1..3; print \"ok\\n\"")

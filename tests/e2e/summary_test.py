@@ -259,6 +259,13 @@ class OwnShare(unittest.TestCase):
             return 0 if abs(error) <= 0.05 * 5e-3 else error
         self.best(measure)
 
+    def test_a_sleep_is_not_made_shorter_by_others_turns(self):
+        for _ in range(2):
+            other = harness.Target(["/bin/sh", "-c", "while :; do :; done"])
+            self.addCleanup(other.abandon)
+        for _ in range(self.ROUNDS):
+            self.assertGreaterEqual(min(self.off("five")), -1e-3)
+
     def test_a_line_of_a_hundred_microseconds(self):
         for _ in range(self.ROUNDS):
             subtracted, raw = self.off("hundred"), self.off("hundred", "--raw-times")

@@ -35,6 +35,35 @@ class Sigtrap(unittest.TestCase):
     def test_a_handler_of_the_program_s_own_runs_for_its_traps_and_no_others(self):
         self.assertEqual(self.traced("handler"), 100)
 
+    def test_handlers_that_have_it_blocked_call_what_is_traced(self):
+        for way, calls in (("own", 12), ("masked", 12), ("default", 12), ("nested", 16), ("late", 10), ("once", 3)):
+            for mechanism in ("breakpoint", "trampoline", "auto"):
+                options = ["-F", harness.CONF, "--mechanism=" + mechanism, "-x", "add"]
+                words = [harness.target("trap_handlers"), way, "4"]
+                with self.subTest(way=way, mechanism=mechanism):
+                    result = harness.run(options + ["--", *words])
+                    self.assertEqual((result.status, result.trace.count("add@libfixture.so(")), (0, calls), result)
+                    with harness.Target([*words, "later"]) as process:
+                        process.expect("pid ")
+                        rtrace = harness.Attached(options, [process.pid])
+                        process.go()
+                        self.assertEqual(process.finish()[1], 0)
+                        self.assertEqual(rtrace.end().status, 0)
+
+    def test_interpreters_handlers_of_it(self):
+        ruby = "trap('TRAP') { $stdout.write('.') }; 3.times { Process.kill('TRAP', $$); sleep 0.01 }; puts 'end'"
+        for words in (["/usr/bin/perl", "-e", "$|=1; $SIG{TRAP} = sub { print '.' }; kill 'TRAP', $$ for 1..3; print \"end\\n\""],
+                      ["/bin/bash", "-c", "trap 'echo -n .' TRAP; for i in 1 2 3; do kill -TRAP $$; done; echo end"],
+                      ["/usr/bin/python3", "-c", "import os, signal, sys\n"
+                       "signal.signal(signal.SIGTRAP, lambda *_: sys.stdout.write('.'))\nr, w = os.pipe()\n"
+                       "os.set_blocking(w, False)\nsignal.set_wakeup_fd(w)\n"
+                       "for _ in range(3): os.kill(os.getpid(), signal.SIGTRAP)\nprint('end')"],
+                      ["/usr/bin/ruby", "-e", ruby]):
+            for options in (["-x", "nothing_is_called_so"], ["-x", "write@libc*"], []):
+                with self.subTest(words=words[0], options=options):
+                    result = harness.run([*options, "-o", "/dev/null", "--", *words])
+                    self.assertEqual((result.status, result.stdout), (0, "...end\n"), result)
+
     def test_a_program_that_ignores_it_goes_on_ignoring_it(self):
         for way in ("ignored", "sigset"):
             self.traced(way)

@@ -74,6 +74,7 @@ struct CallReturned {
   std::optional<int> error = std::nullopt;  // errno, where the prototype says that the result means a failure
   bool failed = false;                      // the prototype says so, whether or not errno is known
   bool recursive = false;                   // another call of the same probe was open when it was entered
+  bool inherited = false;                   // entered before the process was forked, by its parent
 };
 
 // The frame is gone: exit, exec, longjmp, an exception; or the trace ends.
@@ -86,6 +87,7 @@ struct CallAbandoned {
   bool recursive = false;                // as in CallReturned
   bool still_open = false;               // nothing is known of its end: the trace ends first
   std::vector<Argument> arguments = {};  // those of CallReturned, as far as they were known at entry
+  bool inherited = false;                // as in CallReturned
 };
 
 // Calls that were counted where they were made, since the record before of that label; times in nanoseconds.

@@ -98,12 +98,16 @@ class StopCosts {
  private:
   static constexpr uint64_t kUsualSpread = 3'000;
 
+  static constexpr unsigned kFew = 8;  // wake-ups of which the least may be the low end
+
   uint64_t ran_to_stop(Tracer tracer) const;
+  void woke(uint64_t took);
 
   Measured measured_;
   uint64_t least_ = ~uint64_t{0}, before_ = ~uint64_t{0};
   unsigned stops_ = 0;
-  uint64_t wake_up_ = 0;  // the low end of late
+  uint64_t wake_up_ = 0;  // the low end of late, once there have been a few
+  unsigned wakes_ = 0;    // at most kFew
 };
 
 }  // namespace rtrace::event

@@ -34,11 +34,16 @@ struct CallNumbers {
   bool open_ended() const { return unreturned > 0 || calls > returned + unreturned + instants; }
 };
 
+// Of SummaryTable::names.
+struct SummaryName {
+  uint64_t at, size;
+};
+
 struct SummaryRow {
-  char name[192];   // as printed, cut where longer
-  char object[64];  // that implements it, where that is known
-  uint64_t wanted;  // bit i: it is what the i-th --hist names
-  uint64_t block;   // which Buckets hold its durations, counted from 1; 0: none, there were no more
+  SummaryName name;    // as printed
+  SummaryName object;  // that implements it, where that is known
+  uint64_t wanted;     // bit i: it is what the i-th --hist names
+  uint64_t block;      // which Buckets hold its durations, counted from 1; 0: none, there were no more
   // The copy that counts is numbers[version % 2]; the next one is made in the other.
   uint64_t version;
   CallNumbers numbers[2];
@@ -54,7 +59,7 @@ struct OwnShare {
 };
 
 struct SummaryTable {
-  static constexpr size_t kRows = 65536, kBlocks = 4096, kNotes = 65536;
+  static constexpr size_t kRows = 65536, kBlocks = 4096, kNotes = 65536, kNames = size_t{16} << 20;
   uint64_t used;
   uint64_t overflowed;  // calls that found no row free
   uint64_t blocks_used;
@@ -62,8 +67,13 @@ struct SummaryTable {
   uint64_t notes_size, notes_left;  // that found no room
   char notes[kNotes];               // printed below the table: each a text, a tab, a name and a newline
   SummaryRow rows[kRows];
+  uint64_t names_size;
+  char names[kNames];  // where it is full they are cut, and end in `...`
   agent::Buckets blocks[kBlocks];
 };
+
+// Whatever the table holds: its writer may have been killed.
+std::string_view text_of(const SummaryTable& table, SummaryName name);
 
 // What is printed below the table of a name; of several names with the same text in one line. Its only
 // writer's. Neither has control characters.

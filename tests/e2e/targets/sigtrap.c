@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "later.h"
 
 static volatile int handled;
 
@@ -117,14 +118,6 @@ static int calls_with_a_handler(int count) {
     if (raise(SIGTRAP) || handled != i) return 19;
   }
   return 0;
-}
-
-static void wait_for_a_line(void) {
-  char byte = 0;
-  printf("pid %d\n", (int)getpid());
-  fflush(stdout);
-  while (byte != '\n' && read(0, &byte, 1) == 1) {
-  }
 }
 
 int main(int argc, char** argv) {

@@ -477,6 +477,19 @@ TEST(CallDecoder, LongDoubleArgumentsLieOnTheStack) {
             "\"%Lf %d\", -2.500000, 3");
 }
 
+TEST(CallDecoder, AFloatingConversionTakesLlForLAndBinaryOnesAreKnown) {
+  BufferMemory memory = tracee();
+  long double value = -2.5L;
+  std::array<std::byte, 16> image{};
+  std::memcpy(image.data(), &value, 10);
+  memory.add_value({kStack + 8}, image);
+  constexpr std::string_view kBoth = "%llf %b %d";
+  memory.add({kFormats + 0x2000}, std::string_view(kBoth.data(), kBoth.size() + 1));
+  CallDecoder decoder(prototype_of("int printf(format)"), {});
+  EXPECT_EQ(joined(decoder.enter(registers({kFormats + 0x2000, 5, 3}), memory).arguments),
+            "\"%llf %b %d\", -2.500000, 0x5, 3");
+}
+
 TEST(CallDecoder, LongDoubleResultComesFromTheX87Stack) {
   BufferMemory memory;
   arch::VectorRegs vectors;

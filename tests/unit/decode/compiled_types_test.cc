@@ -54,6 +54,18 @@ TEST(CompiledTypes, BitFieldsShowTheirBitsWithTheirSign) {
   EXPECT_EQ(first_argument(type, tracee(), decoder_of(type)), "{ 5, -3, 78187493530, 7 }");
 }
 
+TEST(CompiledTypes, BitFieldsMayEndInTheNinthByteAndHave128Bits) {
+  BufferMemory memory;
+  memory.add_value({kStack}, std::array<uint64_t, 2>{0x401000, 0});
+  // first:3 = 5, packed:62 = 2^61 + 6, then a field of 5 bits of an __int128 = -3
+  memory.add_value({kStruct}, std::array<uint64_t, 2>{(uint64_t{6} << 3) | 5, (0x1dU << 1) | 1});
+  proto::TypeRef type = proto::make_pointer(proto::make_structure(
+      {bits(proto::make_integer(8, false), 0, 0, 3), bits(proto::make_integer(8, false), 0, 3, 62),
+       bits(proto::make_integer(16, true), 8, 1, 5)},
+      16, 8));
+  EXPECT_EQ(first_argument(type, memory, decoder_of(type)), "{ 5, 2305843009213693958, -3 }");
+}
+
 TEST(CompiledTypes, BitFieldsBehindTheReadablePartAreUnreadable) {
   proto::TypeRef type =
       proto::make_pointer(proto::make_structure({bits(proto::make_integer(8, false), 12, 0, 40)}, 24, 8));

@@ -103,6 +103,14 @@ TEST(StopCosts, OfAThreadThatSleptTheUsualWakeUpIsTaken) {
   EXPECT_NEAR(static_cast<double>(costs.own(1'033'000, StopCosts::Account{4'000, 2})), 1'000'000.0, 5'000.0);
 }
 
+TEST(StopCosts, OthersTurnsAreNotTakenForTheUsualWakeUp) {
+  StopCosts costs({.together = {5000, 3000}});
+  for (int i = 0; i < 20; ++i) {
+    costs.own(15'000'000, StopCosts::Account{3'000, 1});
+    EXPECT_GE(costs.own(20'060'000, StopCosts::Account{60'000, 2}), 20'000'000u) << i;
+  }
+}
+
 TEST(StopCosts, AcrossProcessorsTheThreadRunsLongerUntilItHasStopped) {
   using Tracer = StopCosts::Tracer;
   StopCosts costs({.together = {9000, 4000}, .awake = {20'000, 6000}, .asleep = {45'000, 14'000}});

@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"int f(flags(A=4/3))", "a mask of 0x3 without bits of 0x4"},
         Row{"int f(flags(A=4/0))", "a mask of 0x0 without bits of 0x4"},
         Row{"int f(flags(A=4/x))", "unexpected 'x', expected a mask"},
-        Row{"int f(struct(@0:0:0 int))", "bits 0 to 0, expected up to 64 of them"},
+        Row{"int f(struct(@0:0:0 int))", "bits 0 to 0, expected up to 128 of them"},
         Row{"int f(struct(@0:1:3 float))", "'float' as a bit-field, expected an integer type"},
         Row{"int f(struct[4](int, int))", "a struct of 4 bytes whose members end at 8, expected more"},
         Row{"int f(struct(@9999999999999 int))",

@@ -80,6 +80,20 @@ TEST(Toml, ImportsBringTypesAndFunctionsAndStandBeforeTheTables) {
   EXPECT_EQ(file.functions.size(), 3U);
 }
 
+TEST(Toml, AFilesOwnTypesGoBeforeThoseOfItsImports) {
+  Diagnostics diagnostics;
+  const Importer import = [&](std::string_view) {
+    return std::make_shared<const ParsedFile>(
+        parse_conf("typedef t = hex(int);\ntypedef u = hex(int);", "other", {}, diagnostics));
+  };
+  const ParsedFile file =
+      parse_toml("import = [\"a\"]\n[types]\nt = \"enum(MINE=1)\"\n[functions]\nf = \"int(t, u)\"", "t",
+                 import, diagnostics);
+  EXPECT_THAT(diagnostics, testing::IsEmpty());
+  EXPECT_EQ(file.scope->types.at("t")->kind, Type::Kind::enumeration);
+  EXPECT_EQ(file.scope->types.at("u")->kind, Type::Kind::integer);
+}
+
 TEST(Toml, LibraryNamesTheObject) {
   Diagnostics diagnostics;
   EXPECT_EQ(parse_toml("[library]\nsoname = \"libm.so.6\"", "t", {}, diagnostics).soname, "libm.so.6");

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "rtrace/sink/summary_table.h"
 #include "sink/summary_fixture.h"
 
 namespace rtrace::sink {
@@ -34,6 +35,22 @@ TEST_F(SummaryTest, WithoutCallsLtracesTableIsEmptyButWhole) {
             "------ ----------- ----------- --------- --------------------\n"
             "------ ----------- ----------- --------- --------------------\n"
             "100.00    0.000000                     0 total\n");
+}
+
+TEST_F(SummaryTest, WhatAForkChildReturnsFromIsItsParentsCall) {
+  const auto f = call_site("f");
+  calls(f, 1, 2000);
+  for (const bool returns : {true, false}) {
+    auto record = returns ? thread.leave(f, 1, {}) : thread.abandon(f, 1);
+    if (auto* returned = std::get_if<decode::CallReturned>(&record.body)) returned->inherited = true;
+    if (auto* abandoned = std::get_if<decode::CallAbandoned>(&record.body)) abandoned->inherited = true;
+    sink.take(record);
+  }
+  const SummaryLine line = summary_lines(table).at(0);
+  EXPECT_EQ(line.numbers.calls, 1U);
+  EXPECT_EQ(line.numbers.returned, 1U);
+  EXPECT_EQ(line.numbers.unreturned, 0U);
+  EXPECT_EQ(line.numbers.total_ns(), 2000U);
 }
 
 TEST_F(SummaryTest, InLtracesTableCallsThatNeverReturnCountButTakeNoTime) {
@@ -84,13 +101,24 @@ TEST_F(SummaryTest, AnObjectThatIsLoadedAgainKeepsItsRows) {
   EXPECT_EQ(row(0).all_ns, 5000u);
 }
 
-TEST_F(SummaryTest, NamesAreDemangledWhereAskedAndCutToTheRow) {
+TEST_F(SummaryTest, NamesAreDemangledWhereAskedAndWholeWhereThereIsRoom) {
   SummarySink demangling(table, true);
-  const auto function = call_site("_ZN2ns1fEi"), giant = call_site(std::string(1000, 'x'));
+  const auto function = call_site("_ZN2ns1fEi"), giant = call_site(std::string(5000, 'x')),
+             longer = call_site("quite_a_long_name");
   demangling.take(thread.enter(function, 1, {}));
   demangling.take(thread.enter(giant, 2, {}));
-  EXPECT_STREQ(table.rows[0].name, "ns::f(int)");
-  EXPECT_EQ(std::string(table.rows[1].name), std::string(191, 'x'));
+  table.names_size = SummaryTable::kNames - 64 * 10;
+  demangling.take(thread.enter(longer, 3, {}));
+  table.names_size = SummaryTable::kNames;
+  const auto none = call_site("none");
+  demangling.take(thread.enter(none, 4, {}));
+  const auto lines = summary_lines(table);
+  EXPECT_EQ(lines.at(0).name, "ns::f(int)");
+  EXPECT_EQ(lines.at(1).name, std::string(5000, 'x'));
+  EXPECT_EQ(lines.at(2).name, "quite_a...");
+  EXPECT_EQ(lines.at(3).name, "");
+  table.rows[0].name = {SummaryTable::kNames, 1};
+  EXPECT_EQ(summary_lines(table).at(0).name, "");
 }
 
 TEST_F(SummaryTest, CallsWithoutARowAreCountedAndShown) {

@@ -35,6 +35,29 @@ TEST_F(TextSinkTest, AlignmentCountsFromTheLinesFirstColumnAndNeverGluesTheResul
   }
 }
 
+TEST_F(TextSinkTest, AForkChildReturnsOnALineOfItsOwn) {
+  TextOptions options;
+  options.align = 0;
+  options.return_address = true;
+  Thread child{200};
+  const auto of_child = [&](decode::Record record) {
+    record.header.who = {200, 200, 0};
+    return record;
+  };
+  const auto forked = [&] { return a(decode::Forked{200, true, false}); };
+  EXPECT_EQ(print({a.enter(f, 1, {number(1)}), forked(), of_child(child.leave(f, 1, number(7).value)),
+                   a.leave(f, 1, number(6).value)},
+                  options),
+            "[0x401001] f(1 <unfinished ...>\n[pid 200] [0x401001] <... f resumed> ) = 7\n"
+            "[pid 100] [0x401001] <... f resumed> ) = 6\n");
+  EXPECT_EQ(
+      print({a.enter(f, 1, {number(1)}), a.enter(g, 2, {}), forked(), a.leave(g, 2, number(5).value),
+             of_child(child.abandon(f, 1)), a.leave(f, 1, number(6).value)},
+            options),
+      "[0x401001] f(1 <unfinished ...>\n[0x401002] g() = 5\n"
+      "[pid 200] [0x401001] <... f resumed> <no return ...>\n[pid 100] [0x401001] <... f resumed> ) = 6\n");
+}
+
 TEST_F(TextSinkTest, TheOpenCallIsWrittenWhenItIsEntered) {
   StringOutput output;
   TextSink sink(output, {});

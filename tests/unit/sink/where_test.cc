@@ -207,6 +207,21 @@ TEST_F(WhereTest, AStringOfWhichTooLittleWasReadIsNeitherLikeNorUnlike) {
   EXPECT_FALSE(Where::parse("ret ~ /b/ && 0").holds(facts_).cut);
 }
 
+TEST_F(WhereTest, AllOfAnIntegersBitsCount) {
+  Value wide = value_of(Value::Kind::integer);
+  wide.size = 16;
+  wide.high = uint64_t{1} << 36;
+  facts_.result = &wide;
+  for (const char* text : {"ret != 0", "ret > 1", "ret > 18446744073709551615", "ret - 1 > 0"})
+    EXPECT_TRUE(Where::parse(text).holds(facts_).holds) << text;
+  wide.raw = wide.high = ~uint64_t{0};
+  wide.is_signed = true;
+  EXPECT_TRUE(Where::parse("ret == -1").holds(facts_).holds);
+  wide.is_signed = false;
+  wide.high = ~uint64_t{0} >> 1;  // no sum of it may be undefined
+  EXPECT_TRUE(Where::parse("ret != 0 && ret + ret + ret != 5").holds(facts_).holds);
+}
+
 TEST(WhereText, IsReadWhereAStringOfTheCallMayBeCompared) {
   for (const char* text : {"arg1 ~ /x/", "path !~ /x/", "!(ret == 'x')", "a == b", "dur > 1s && 'x' != arg2"})
     EXPECT_TRUE(Where::parse(text).reads_text()) << text;

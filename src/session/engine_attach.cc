@@ -56,6 +56,7 @@ std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
   std::shared_ptr<Image> image = read_image(pid, no_image);
   Process& process = add_process(pid);
   process.trap = read_trap_disposition(pid);
+  process.found_stopped = standing.process && standing.process->state == 'T';
   if (const int error_number = seize_all(process)) {
     const Standing now = standing_of(pid);
     const std::string reason = why_seize_failed(now, error_number);
@@ -319,6 +320,7 @@ void Engine::announce(const Process& process) {
       "attached to {} ({}), {}, {}; {} armed", process.pid, process.name, counted(threads, "thread"),
       counted(process.image->objects().size(), "object"), counted(process.image->armed(), "probe"));
   if (pending > 0) line += fmt::format(", {} pending", counted(pending, "pattern"));
+  if (process.found_stopped) line += "; it is stopped, and makes no call before SIGCONT";
   const std::string& risk = process.image->survival().risk();
   if (!risk.empty() && process.image->space().size() > 0)
     line += fmt::format("; {}: SIGKILL of rtrace would kill it at its next probe", risk);

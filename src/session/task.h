@@ -33,9 +33,10 @@ struct Process {
   Lost lost_by_borrowing = {};
   TrapDisposition trap;
   HandlerMasks handlers;
-  bool launching = false;  // the command before its exec
-  bool attached = false;   // by -p
-  std::string name;        // for messages
+  bool launching = false;      // the command before its exec
+  bool attached = false;       // by -p
+  bool found_stopped = false;  // then: by SIGSTOP or its like
+  std::string name;            // for messages
 };
 
 // What a call needs at its return that only its entry knew.

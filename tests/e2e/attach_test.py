@@ -79,6 +79,15 @@ class Attach(unittest.TestCase):
         with waits() as process:
             self.assertNotIn("attached to", attach(process.pid, options=("-q", "-x", "add")).stop().stderr)
 
+    def test_that_a_process_is_stopped_is_said(self):
+        with waits() as process:
+            os.kill(process.pid, signal.SIGSTOP)
+            harness.wait_until(lambda: harness.state(process.pid) == "T", "it stops")
+            stderr = attach(process.pid).stop().stderr
+            self.assertRegex(stderr, r"1 probe armed; it is stopped, and makes no call before SIGCONT\n")
+            self.assertEqual(harness.state(process.pid), "T")
+            os.kill(process.pid, signal.SIGCONT)
+
     def test_several_processes_at_once(self):
         with waits() as one, waits() as two, waits() as three:
             rtrace = harness.Attached(["-F", harness.CONF, "-x", "add", "-p", "%d,%d" % (one.pid, two.pid)], [three.pid])

@@ -318,6 +318,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
 // A signal of the program's own: it and its handler see the program's code only, never a copy of ours.
 void Engine::deliver(Task& task, int signal) {
   if (take_fault(task, signal) || (signal == SIGTRAP && entered_handler(task))) return;
+  task.enters_handler = 0;  // or it has none any more, or no stack for it
   const pid_t tid = task.id.tid;
   if (Image* image = task.process->image.get()) {
     if (auto regs = tracee::registers(tid)) {

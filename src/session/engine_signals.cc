@@ -92,7 +92,11 @@ bool Engine::must_look_into_handler(Task& task, int signal) const {
   }
   const bool safe =
       process.trap.kind != TrapDisposition::Kind::standard || process.image->survival().stands();
-  return safe && has_handler(task.id.tid, signal);
+  if (!safe) return false;
+  if (has_handler(task.id.tid, signal)) return true;
+  process.handlers.known |= bit;
+  process.handlers.block_trap &= ~bit;
+  return false;
 }
 
 // True where that was the stop that the step into a handler ends with; the thread runs on.

@@ -70,8 +70,7 @@ class Repair {
   bool foreign(VirtAddr pc) const;
   bool walk_out(HaltedProcess& halted, pid_t tid);
   bool walk_all_out(HaltedProcess& halted);
-  bool waits_elsewhere(pid_t tid) const;
-  bool calls_from_us(pid_t tid) const;
+  void note_waiter(pid_t tid, bool in_copy);
   Step next_step(const arch::Regs& regs) const;
   void give_masks_back() const;
   void note_masks_found() const;
@@ -264,16 +263,11 @@ void Repair::unmap(pid_t fit) {
   }
 }
 
-// In a system call of the program's, for as long as that takes.
-bool Repair::waits_elsewhere(pid_t tid) const {
+// In a system call, for as long as that takes: one of the program's, or from a copy of ours.
+void Repair::note_waiter(pid_t tid, bool in_copy) {
   const auto regs = tracee::registers(tid);
-  return regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0 && !foreign(regs->pc());
-}
-
-// The same, from a copy of ours.
-bool Repair::calls_from_us(pid_t tid) const {
-  const auto regs = tracee::registers(tid);
-  return regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0 && foreign(regs->pc());
+  if (regs && static_cast<int64_t>(regs->raw.orig_rax) >= 0 && foreign(regs->pc()) == in_copy)
+    repaired_.waiter = {tid, regs->sp()};
 }
 
 Repair::Stand Repair::stand_of(const HaltedProcess& halted, bool out) const {
@@ -322,7 +316,8 @@ void Repair::take_out(HaltedProcess& halted) {
   for (pid_t tid : stopped)
     if (const auto thread = look_at(tid, memory_, maps_, Below::nothing);
         thread && leads_to_wrapper(*thread, remains_)) {
-      repaired_.passing = !waits_elsewhere(tid);
+      note_waiter(tid, false);
+      repaired_.passing = !repaired_.waiter;
       return;
     }
   repaired_.left.clear();
@@ -361,8 +356,8 @@ void Repair::run_threads() {
     take_out(halted);
   } else {
     repaired_.left = "a thread is still inside them, or could not be stopped";
-    repaired_.passing = halted.all_stopped() &&
-                        std::ranges::none_of(halted.stopped(), [&](pid_t tid) { return calls_from_us(tid); });
+    for (pid_t tid : halted.stopped()) note_waiter(tid, true);
+    repaired_.passing = halted.all_stopped() && !repaired_.waiter;
   }
   children_ = halted.children();
 }

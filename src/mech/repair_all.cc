@@ -31,6 +31,7 @@ class Rounds {
   void visit(pid_t pid, Patient& patient, bool files, Visit which = Visit::ordinary);
   void find_others();
   bool is_waited_for(const Patient& patient) const;
+  static bool still_waits(const Patient& patient);
   void visit_waiting();
 
   const std::function<std::vector<pid_t>()>& find_more_;
@@ -97,10 +98,21 @@ void Rounds::find_others() {
   for (pid_t pid : find_more_()) patients_.try_emplace(pid);
 }
 
+// Who sleeps on in the wrapped call: a timeout that is begun anew each time would never end.
+bool Rounds::still_waits(const Patient& patient) {
+  const auto& waiter = patient.outcome.repaired.waiter;
+  const auto place = waiter ? tracee::read_sleeping_place(waiter->tid) : std::nullopt;
+  return place && place->sp == waiter->sp;
+}
+
 void Rounds::visit_waiting() {
   bool stands = false;
   for (auto& [pid, patient] : patients_) {
     if (!is_waited_for(patient)) continue;
+    if (still_waits(patient)) {
+      ++patient.visits;
+      continue;
+    }
     visit(pid, patient, false);
     stands |= patient.outcome.repaired.standing > 0;
   }

@@ -188,7 +188,7 @@ NeedStopped Engine::stop_here(Task& task, const arch::Regs& at) {
 void Engine::on(Task& task, tracee::Trap) {
   auto regs = tracee::registers(task.id.tid);
   settle_clock(task, regs ? Asked::registers : Asked::nothing);
-  if (!regs || entered_handler(task)) return;  // without: killed while stopped, its end will be reported
+  if (!regs) return;  // killed while stopped: its end will be reported
   task.thread_pointer = regs->raw.fs_base;
   Image* image = task.process->image.get();
   if (mech::BreakpointSite* site = image != nullptr ? image->space().hit(*regs) : nullptr) {
@@ -317,8 +317,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
 
 // A signal of the program's own: it and its handler see the program's code only, never a copy of ours.
 void Engine::deliver(Task& task, int signal) {
-  if (take_fault(task, signal) || (signal == SIGTRAP && entered_handler(task))) return;
-  task.enters_handler = 0;  // or it has none any more, or no stack for it
+  if (take_fault(task, signal)) return;
   const pid_t tid = task.id.tid;
   if (Image* image = task.process->image.get()) {
     if (auto regs = tracee::registers(tid)) {
@@ -334,13 +333,8 @@ void Engine::deliver(Task& task, int signal) {
     task.trap_blocked = trap_blocked_now(*mask, task.trap_blocked);
   if (!task.process->silent && !task.muted && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
-  const bool looks = must_look_into_handler(task, signal);
   gives_up_handler(task, signal);
-  if (!looks) return go_on(task, signal);
-  task.enters_handler = signal;
-  runs_on(task);
-  (void)tracee::step(tid, signal);
-  moment::enter(Moment::stepping);
+  go_on(task, signal);
 }
 
 void Engine::on(Task& task, tracee::SignalDelivery stop) {

@@ -60,8 +60,6 @@ class Engine {
   static void let_kernel_restart(pid_t tid);
   static bool undo_interruption(pid_t tid, int signal, arch::Regs& regs);
   void watch_handlers(Task& task, const arch::Regs& regs);
-  bool must_look_into_handler(Task& task, int signal) const;
-  bool entered_handler(Task& task);
   void gives_up_handler(const Task& task, int signal);
   void runs_on(Task& task);
   NeedStopped stop_here(Task& task, const arch::Regs& at);
@@ -97,7 +95,8 @@ class Engine {
   std::optional<CarriedOut> carry_out(Task& task, const Image& image, const mech::BreakpointSite& site,
                                       const arch::Regs& regs);
   static bool is_bridged(const Task& task);
-  static void restore_trap(Task& task, Look look, const NeedStopped& need_stopped);
+  bool has_others(const Task& task) const;
+  void restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const;
   static bool is_caught(const Task& task, Image& image);
   static void open_trap(Task& task);
   enum class Wait : bool { no, yes };

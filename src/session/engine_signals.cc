@@ -75,55 +75,6 @@ bool Engine::shows_syscalls(const Task& task) const {
   return options_.syscalls && !process.silent && !process.launching && process.image != nullptr;
 }
 
-// A handler begins with more blocked than its program had, by an action that nobody tells of (sigaction(2)).
-// Where SIGTRAP is among that our int3s would take its handler away. What a handler's mask is stays so until
-// another is set, but for raw system calls. Were we to die in the step, its SIGTRAP would be left: it is made
-// where that meets a handler or is ignored.
-bool Engine::must_look_into_handler(Task& task, int signal) const {
-  Process& process = *task.process;
-  if (process.silent || process.launching || process.image == nullptr || signal < 1 || signal > 64)
-    return false;
-  if (task.trap_blocked != TrapBlocked::no) return false;
-  const uint64_t bit = tracee::signal_bit(signal);
-  if ((process.handlers.known & bit) != 0) {
-    task.blocked_by_handler = (process.handlers.block_trap & bit) != 0;
-    if (task.blocked_by_handler) task.trap_blocked = TrapBlocked::yes;
-    return false;
-  }
-  const bool safe =
-      process.trap.kind != TrapDisposition::Kind::standard || process.image->survival().stands();
-  if (!safe) return false;
-  if (has_handler(task.id.tid, signal)) return true;
-  process.handlers.known |= bit;
-  process.handlers.block_trap &= ~bit;
-  return false;
-}
-
-// True where that was the stop that the step into a handler ends with; the thread runs on.
-bool Engine::entered_handler(Task& task) {
-  const pid_t tid = task.id.tid;
-  const int signal = std::exchange(task.enters_handler, 0);
-  const auto stepped = signal != 0 ? tracee::stepped(tid) : tracee::Stepped::no;
-  if (stepped == tracee::Stepped::no) return false;
-  (void)tracee::consume(tid, tracee::Block::no);
-  queue_.forget(tid);
-  const auto mask = stepped == tracee::Stepped::into_handler ? tracee::signal_mask(tid) : std::nullopt;
-  if (mask) {
-    HandlerMasks& handlers = task.process->handlers;
-    const uint64_t bit = tracee::signal_bit(signal);
-    task.trap_blocked = trap_blocked_now(*mask, task.trap_blocked);
-    task.blocked_by_handler = task.trap_blocked == TrapBlocked::yes;
-    // Of one with a handler of its own that is known as it is.
-    if (task.blocked_by_handler && task.process->trap.kind == TrapDisposition::Kind::standard)
-      tell_of_blocking(*task.process);
-    handlers.known |= bit;
-    handlers.block_trap =
-        task.trap_blocked != TrapBlocked::no ? handlers.block_trap | bit : handlers.block_trap & ~bit;
-  }
-  go_on(task, 0);
-  return true;
-}
-
 // Its handler for SIGTRAP is gone when it begins (SA_RESETHAND).
 void Engine::gives_up_handler(const Task& task, int signal) {
   TrapDisposition& trap = task.process->trap;

@@ -42,11 +42,11 @@ void Engine::collect_births() {
 
 bool Engine::sleeps_outside_copies(pid_t tid) const {
   const auto status = tracee::read_status(tid);
-  const auto pc = tracee::read_sleeping_pc(tid);
+  const auto place = tracee::read_sleeping_place(tid);
   const auto task = tasks_.find(tid);
-  if (!status || status->state != 'D' || !pc || task == tasks_.end()) return false;
+  if (!status || status->state != 'D' || !place || task == tasks_.end()) return false;
   const Image* image = task->second->process->image.get();
-  return image == nullptr || !image->in_copy(*pc);
+  return image == nullptr || !image->in_copy(place->pc);
 }
 
 // Tasks of these processes that are to be stopped. Some only when all others of their process have been: who

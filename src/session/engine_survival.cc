@@ -13,15 +13,19 @@
 
 namespace rtrace::session {
 
+// Other threads of its process.
+bool Engine::has_others(const Task& task) const {
+  return std::ranges::any_of(tasks_, [&](const auto& other) {
+    return other.second->process == task.process && other.second.get() != &task;
+  });
+}
+
 // A thread that blocked SIGTRAP while it was being attached to, unseen, shows by what the kernel does at its
 // first hit: it resets the action (kernel/signal.c, force_sig_info_to_task). Among several threads another's
 // hit may have been that.
 void Engine::note_reset_at_first_hit(Task& task) const {
   const Process& process = *task.process;
-  const bool has_others = std::ranges::any_of(tasks_, [&](const auto& other) {
-    return other.second->process == &process && other.second.get() != &task;
-  });
-  if (task.trap_blocked != TrapBlocked::no || process.silent || process.image == nullptr || has_others)
+  if (task.trap_blocked != TrapBlocked::no || process.silent || process.image == nullptr || has_others(task))
     return;
   const TrapDisposition& trap = process.trap;
   const bool caught = trap.kind == TrapDisposition::Kind::caught && trap.action_known && !resets_itself(trap);
@@ -70,17 +74,11 @@ bool Engine::is_bridged(const Task& task) {
          process.trap.kind == TrapDisposition::Kind::standard;
 }
 
-// After a hit, whose thread may have returned from the handler that it had SIGTRAP blocked for. What still
-// stands, or does not, tells; where nothing does, the mask is left as the hit has left it.
-void Engine::restore_trap(Task& task, Look look, const NeedStopped& need_stopped) {
+// After a hit.
+void Engine::restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const {
   Process& process = *task.process;
-  const bool bridged = is_bridged(task) && process.image->survival().stands();
-  if (task.blocked_by_handler && !bridged && process.trap.kind != TrapDisposition::Kind::caught &&
-      task.trap_blocked == TrapBlocked::yes)
-    task.trap_blocked = TrapBlocked::no;
-  restore_trap_state(task.id.tid, process.trap, task.trap_blocked, look, bridged, process.image->space(),
-                     need_stopped);
-  task.blocked_by_handler &= task.trap_blocked == TrapBlocked::yes;
+  restore_trap_state(task.id.tid, process.trap, task.trap_blocked, look, !has_others(task),
+                     process.image->space(), need_stopped);
 }
 
 // Whether our handler gets a SIGTRAP that is left to the kernel. A process that runs in another's memory has
@@ -172,9 +170,6 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   const SignalArguments call = {regs.integer_argument(0), VirtAddr{regs.integer_argument(1)}, {}, true};
   const bool about_mask = agent::is_about_mask(kind);
   const bool about_trap = !about_mask && static_cast<int>(call.first) == SIGTRAP;
-  const bool only_asks = kind == SignalCall::Kind::sigaction && !call.second;
-  if (!about_mask && kind != SignalCall::Kind::none && !only_asks)
-    task.process->handlers.forget(static_cast<int>(call.first));
   if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
   // The child of posix_spawn() sets the default for all that it finds blocked.
   const bool guest = image.pid() != task.process->pid;
@@ -191,7 +186,6 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   if (ours && survival.leaves_a_trace())
     if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
   observe_signal_call(kind, regs, memory, task.process->trap, task.trap_blocked);
-  if (about_mask && call.second) task.blocked_by_handler = false;
   if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard, image.space());
   // Before a hit can take it away: the C library's own system call says all of it.
   if (ours && task.process->trap.kind == TrapDisposition::Kind::caught) task.awaits_signal_call = kSoon;
@@ -268,10 +262,18 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
     go_on(task, 0);
     return true;
   }
-  if (!image->survival().stands()) return false;
+  // Another thread's hit has taken the program's handler away, and is still to be seen.
+  TrapDisposition& trap = task.process->trap;
+  const bool gone = trap.kind == TrapDisposition::Kind::caught && trap.action_known &&
+                    image->space().foothold().exists() && !catches_trap(task.id.tid);
+  if (!gone && !image->survival().stands()) return false;
   const auto stopped = stop_here(task, regs)();
   if (!stopped) return false;
-  (void)image->survival().lower(*stopped, image->space());
+  if (gone) {
+    if (!put_back_handler(*stopped, trap, image->space())) return false;
+  } else {
+    (void)image->survival().lower(*stopped, image->space());
+  }
   runs_on(task);
   (void)tracee::resume(task.id.tid, SIGTRAP);
   return true;

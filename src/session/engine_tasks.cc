@@ -360,7 +360,6 @@ void Engine::begin_image(Task& task) {
   process.image.reset();
   const auto status = tracee::status_of_stopped(pid).value_or(tracee::StatusFields{});
   process.name = status.name;
-  process.handlers = {};
   process.trap =
       trap_disposition_in(status);  // ignored stays ignored, caught becomes the default (execve(2))
   if (task.trap_blocked == TrapBlocked::kept_open) close_trap(pid);

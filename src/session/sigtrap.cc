@@ -220,8 +220,22 @@ bool learn_from_system_call(const arch::Regs& regs, const Memory& memory, TrapDi
   return true;
 }
 
-void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look,
-                        bool bridged, mech::AddressSpace& space, const NeedStopped& need_stopped) {
+// The kernel's reset leaves the rest of the action as it was; a program that sets another, by a raw system
+// call, as a rule does not.
+bool put_back_handler(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {
+  TrapDisposition now = disposition;
+  learn_trap_action(tid, now, space);
+  const bool same = std::equal(now.action.begin() + 1, now.action.end(), disposition.action.begin() + 1);
+  if (!same || kind_of(now.action[0]) != TrapDisposition::Kind::standard) {
+    disposition = {kind_of(now.action[0]), now.action_known, now.action};
+    return false;
+  }
+  set_action(tid, disposition.action, space);
+  return true;
+}
+
+void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look, bool alone,
+                        mech::AddressSpace& space, const NeedStopped& need_stopped) {
   std::optional<uint64_t> mask;
   if (blocked != TrapBlocked::no || look == Look::yes) mask = tracee::signal_mask(tid);
   // Threads block all signals for a moment and unblock them by raw system calls (pthread_create): only the
@@ -234,19 +248,22 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
   const bool caught = disposition.kind == TrapDisposition::Kind::caught;
   // An int3 that meets SIGTRAP blocked takes its handler away (kernel/signal.c, force_sig_info_to_task).
   // Where one stands behind it the signal was not blocked any more: a handler that it was blocked for has
-  // returned, by rt_sigreturn, unseen.
-  if ((caught || bridged) && blocked == TrapBlocked::yes && catches_trap(tid)) blocked = TrapBlocked::no;
-  const bool was_blocked = blocked == TrapBlocked::yes || blocked == TrapBlocked::with_all;
-  const bool taken_away = ignored || (caught && was_blocked);
+  // returned, by rt_sigreturn, unseen. Where none does it was, by such a handler's beginning.
+  const bool stands = caught && catches_trap(tid);
+  if (stands && blocked == TrapBlocked::yes) blocked = TrapBlocked::no;
+  const bool gone = caught && !stands && disposition.action_known;
   // What was not taken away can be asked for, against the day when it is.
-  const bool ask = caught && !was_blocked && !disposition.action_known;
-  if ((taken_away || ask) && space.foothold().exists() && need_stopped()) {
+  const bool ask = stands && !disposition.action_known;
+  bool put_back = false;
+  if ((ignored || gone || ask) && space.foothold().exists() && need_stopped()) {
     if (ask) learn_trap_action(tid, disposition, space);
     if (ignored) set_action(tid, {reinterpret_cast<uint64_t>(SIG_IGN), 0, 0, 0}, space);
-    if (caught && was_blocked && disposition.action_known) set_action(tid, disposition.action, space);
+    if (gone) put_back = put_back_handler(tid, disposition, space);
   }
   // The hit has unblocked it.
-  if (blocked == TrapBlocked::yes && mask) (void)tracee::set_signal_mask(tid, *mask | kTrapBit);
+  if (put_back && alone && blocked == TrapBlocked::no) mask = tracee::signal_mask(tid);
+  const bool blocks = blocked == TrapBlocked::yes || (put_back && alone && blocked == TrapBlocked::no);
+  if (blocks && mask) (void)tracee::set_signal_mask(tid, *mask | kTrapBit);
 }
 
 }  // namespace rtrace::session

@@ -3,8 +3,9 @@
 // When an int3 hits and SIGTRAP is blocked or ignored, the kernel unblocks it, resets the disposition to
 // SIG_DFL and delivers (kernel/signal.c, force_sig_info_to_task), and at the stop the old state can no longer
 // be seen. So it is known before: from /proc at attach, exec and a thread's birth, from the mask at
-// signal-delivery-stops and at the first instruction of handlers, and from the arguments of the calls that
-// change it, which have internal sites. What a raw system call changes is not seen.
+// signal-delivery-stops, and from the arguments of the calls that change it, which have internal sites. What
+// a raw system call changes is not seen, nor what handlers begin and end with; but a handler that is gone
+// behind a hit has been taken away by one, if nothing else of its action has changed.
 #pragma once
 
 #include <sys/types.h>
@@ -30,14 +31,6 @@ struct TrapDisposition {
   Kind kind = Kind::standard;
   bool action_known = false;
   KernelAction action{};  // of `caught`, once it could be asked for
-};
-
-// Signals whose handlers' masks are known, and those of them that add SIGTRAP to the mask. Of a process.
-struct HandlerMasks {
-  uint64_t known = 0, block_trap = 0;  // signal_bit()
-  void forget(int signal) {
-    if (signal > 0 && signal <= 64) known &= ~tracee::signal_bit(signal);
-  }
 };
 
 // Of a thread: whether the program's mask holds SIGTRAP, and whether it holds all other signals too, as masks
@@ -108,11 +101,15 @@ std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, a
 std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
                                                 const tracee::ProcessMemory& memory, TrapBlocked& blocked);
 
+// A handler that is known, and does not stand any more, behind a hit: true where that took it away. Of a task
+// in a consumed stop.
+bool put_back_handler(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space);
+
 // After a hit: puts back what the kernel took away. `need_stopped` as for remote calls. `look`: the thread's
 // mask is read even where nothing is known of it, for one that holds all other signals held SIGTRAP too.
-// `bridged`: our handler stood for the default action.
+// `alone`: the process has no other thread whose hit may have taken the handler away.
 enum class Look : bool { no, yes };
-void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look,
-                        bool bridged, mech::AddressSpace& space, const NeedStopped& need_stopped);
+void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look, bool alone,
+                        mech::AddressSpace& space, const NeedStopped& need_stopped);
 
 }  // namespace rtrace::session

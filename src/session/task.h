@@ -32,7 +32,6 @@ struct Process {
   };
   Lost lost_by_borrowing = {};
   TrapDisposition trap;
-  HandlerMasks handlers;
   bool launching = false;      // the command before its exec
   bool attached = false;       // by -p
   bool found_stopped = false;  // then: by SIGSTOP or its like
@@ -114,8 +113,6 @@ struct Task : LiveCalls {
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask
   unsigned awaits_signal_call = 0;  // stops of system calls within which a watched call makes its own
-  bool blocked_by_handler = false;  // `trap_blocked` is known from a handler's entry
-  int enters_handler = 0;           // this signal's, which it has been stepped into
   bool opens_trap = false;          // SIGTRAP, at its next stop, if it blocks all signals
   bool interrupted = false;         // PTRACE_INTERRUPT is on its way; its stop is ours
   bool listening = false;           // in a group-stop

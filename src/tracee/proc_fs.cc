@@ -174,16 +174,21 @@ std::optional<int> last_processor(pid_t pid, pid_t tid) {
   return parse_last_processor(read_file(fmt::format("/proc/{}/task/{}/stat", pid, tid)));
 }
 
-std::optional<VirtAddr> read_sleeping_pc(pid_t tid) {
-  // "number arg0 ... arg5 sp pc", or "-1 sp pc" outside a system call, or "running"
-  std::string text = read_file(fmt::format("/proc/{}/syscall", tid));
-  while (text.ends_with('\n')) text.pop_back();
-  const size_t blank = text.rfind(' ');
-  VirtAddr pc;
-  if (blank == std::string::npos || !text.substr(blank + 1).starts_with("0x") ||
-      !parse_int(std::string_view(text).substr(blank + 3), pc.value, 16))
-    return std::nullopt;
-  return pc;
+std::optional<SleepingPlace> parse_sleeping_place(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  SleepingPlace place;
+  for (VirtAddr* word : {&place.pc, &place.sp}) {
+    const size_t blank = text.rfind(' ');
+    if (blank == text.npos || !text.substr(blank + 1).starts_with("0x") ||
+        !parse_int(text.substr(blank + 3), word->value, 16))
+      return std::nullopt;
+    text = text.substr(0, blank);
+  }
+  return place;
+}
+
+std::optional<SleepingPlace> read_sleeping_place(pid_t tid) {
+  return parse_sleeping_place(read_file(fmt::format("/proc/{}/syscall", tid)));
 }
 
 std::optional<long> read_syscall(pid_t tid) {

@@ -1,6 +1,8 @@
 #include "rtrace/tracee/remote_call.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -149,6 +151,7 @@ RemoteCall::~RemoteCall() {
   for (const auto& [address, bytes] : borrowed_) (void)memory_.write(address, bytes);
   if (suspended_) (void)suspend_seccomp(tid_, false);
   if (!failed_ && status_) remember_status(tid_, *std::move(status_));
+  if (stopped_) (void)syscall(SYS_tkill, tid_, SIGSTOP);
 }
 
 // What lies below the stack pointer may be the program's all the same: a coroutine's stack can stand in the
@@ -220,6 +223,8 @@ bool RemoteCall::run_to_syscall_stop() {
     const Stop stop = classify(event->status);
     // Another thread has begun another program under this tid: nothing of that may be touched.
     gone_ = std::holds_alternative<Exec>(stop);
+    const auto* delivery = std::get_if<SignalDelivery>(&stop);
+    stopped_ |= delivery != nullptr && delivery->signal == SIGSTOP;
     if (gone_ || std::holds_alternative<SyscallStop>(stop)) return !gone_;
   }
   return false;

@@ -168,16 +168,8 @@ Alive resume(pid_t tid, int signal) {
 Alive resume_to_syscall(pid_t tid, int signal) {
   return run_on(PTRACE_SYSCALL, tid, signal);
 }
-Alive step(pid_t tid, int signal) {
-  return run_on(PTRACE_SINGLESTEP, tid, signal);
-}
-
-// The stop in a handler is no signal's: its si_code is the signal's number (ptrace_notify).
-Stepped stepped(pid_t tid) {
-  const auto info = signal_info(tid);
-  if (!info || info->si_signo != SIGTRAP) return Stepped::no;
-  if (info->si_code == SIGTRAP) return Stepped::into_handler;
-  return info->si_code == TRAP_TRACE ? Stepped::one_instruction : Stepped::no;
+Alive step(pid_t tid) {
+  return run_on(PTRACE_SINGLESTEP, tid, 0);
 }
 
 Alive leave_syscall(pid_t tid) {

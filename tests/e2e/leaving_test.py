@@ -250,6 +250,25 @@ class KernelWorker(unittest.TestCase):
         self.assertEqual(self.target.end(), 0)
 
 
+class Ticking(unittest.TestCase):
+    """A thread that is in a wrapped call but for moments, with a timeout that each interruption begins anew."""
+
+    def test_it_is_left_when_its_timeout_has_passed(self):
+        script = "import select, sys\nqueue = select.epoll()\nwhile True:\n    queue.poll(0.1)\n    print('tick', flush=True)"
+        with harness.Target(["/usr/bin/python3", "-c", script]) as process:
+            process.expect("tick")
+            before = harness.foreign_mappings(process.pid)
+            rtrace = harness.Attached(["-c", "--mechanism=trampoline", "-x", "epoll_wait"], [process.pid])
+            for _ in range(3):
+                process.expect("tick")
+            result = rtrace.stop()
+            self.assertEqual(result.status, 0, result)
+            self.assertNotIn("stay mapped", result.stderr)
+            self.assertIn("1 trampoline, 0 breakpoints", result.stderr)
+            self.assertEqual(harness.foreign_mappings(process.pid), before)
+            process.expect("tick")
+
+
 class InTheCopy(unittest.TestCase):
     """A call that waits in the kernel, from a system call that a trampoline has moved."""
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,12 @@ struct Repaired {
   std::string kept;      // why some stay for good, and are no remains any more
   bool passing = false;  // those who need what is left run, and are elsewhere when they have
   bool inert = false;    // what is left are pages alone, for calls that have not returned
+  // Of those one that sleeps in a system call, with this stack pointer. Each visit would make it wait anew.
+  struct Waiter {
+    pid_t tid = 0;
+    VirtAddr sp;
+  };
+  std::optional<Waiter> waiter;
   bool nothing() const { return places == 0 && !handler && pages == 0 && left.empty() && kept.empty(); }
 };
 

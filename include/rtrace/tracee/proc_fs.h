@@ -66,7 +66,13 @@ Auxv read_auxv(pid_t pid);
 
 // Where a task that sleeps in a system call will be in user code (proc(5), /proc/pid/syscall); nullopt while
 // it runs.
-std::optional<VirtAddr> read_sleeping_pc(pid_t tid);
+struct SleepingPlace {
+  VirtAddr pc, sp;
+  bool operator==(const SleepingPlace&) const = default;
+};
+// "number arg0 ... arg5 sp pc", or "-1 sp pc" outside a system call, or "running"
+std::optional<SleepingPlace> parse_sleeping_place(std::string_view text);
+std::optional<SleepingPlace> read_sleeping_place(pid_t tid);
 // The number of the system call that a task sleeps in, -1 where it sleeps outside of any (proc(5),
 // /proc/pid/syscall); nullopt while it runs.
 std::optional<long> read_syscall(pid_t tid);

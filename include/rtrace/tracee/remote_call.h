@@ -68,6 +68,7 @@ class RemoteCall {
   bool prepared_ = false;
   bool failed_ = false;
   bool gone_ = false;                     // the program that made the calls
+  bool stopped_ = false;                  // SIGSTOP came meanwhile, and is sent anew
   bool awake_ = false;                    // while the stops come soon
   std::optional<StatusFields> status_{};  // where it is the process's only task
   bool suspended_ = false;                // the task's seccomp filter

@@ -43,12 +43,8 @@ Alive resume(pid_t tid, int signal = 0);
 Alive resume_to_syscall(pid_t tid, int signal = 0);
 // For the time of our own calls: no filter sees them. False where the kernel refuses.
 bool suspend_seccomp(pid_t tid, bool suspended);
-// Runs one instruction, or, where `signal` has a handler, up to the first of that (kernel/signal.c,
-// signal_setup_done): never on the path of an ordinary hit.
-Alive step(pid_t tid, int signal = 0);
-// Of a task in the stop that such a step ends with: whether it stands at a handler's first instruction.
-enum class Stepped : uint8_t { no, one_instruction, into_handler };
-Stepped stepped(pid_t tid);
+// Runs one instruction: never on the path of an ordinary hit.
+Alive step(pid_t tid);
 // From an event stop inside a system call (exec, fork) to the stop at its end, consumed.
 Alive leave_syscall(pid_t tid);
 Alive listen(pid_t tid);

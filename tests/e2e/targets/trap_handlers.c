@@ -1,6 +1,6 @@
 /* trap_handlers WAY COUNT [later]: calls of add in handlers that have SIGTRAP blocked, which changes neither
    what is done with it nor the mask, as the kernel tells of them. WAY: own (that of SIGTRAP itself), masked
-   (another's, for which it is blocked, too), default (the same, and SIGTRAP has no handler), late (the
+   (another's, for which it is blocked, too), late (the
    handler is set while it is blocked), once (the handler is gone after its first), nested (own, in masked).
    "later": prints "pid N", and waits for a line on standard input when all is set. */
 #define _GNU_SOURCE
@@ -76,14 +76,12 @@ int main(int argc, char** argv) {
   void (*trap)(int) = handler;
   one_shot = strcmp(way, "once") == 0;
   int number = SIGTRAP, times = count;
-  if (strcmp(way, "masked") == 0 || strcmp(way, "default") == 0 || strcmp(way, "nested") == 0) {
+  if (strcmp(way, "masked") == 0 || strcmp(way, "nested") == 0) {
     number = SIGUSR1;
     set(SIGUSR1, strcmp(way, "nested") == 0 ? nests : handler, 0, 1);
     if (strcmp(way, "nested") == 0) times = 2 * count;
   }
-  if (strcmp(way, "default") == 0) {
-    trap = SIG_DFL;
-  } else if (strcmp(way, "late") == 0) {
+  if (strcmp(way, "late") == 0) {
     trap = plain;
     set_late();
   } else {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <vector>
 
 #include "reporter.h"
@@ -52,6 +53,15 @@ class OnOneProcessor {
     return moved_ && CPU_COUNT(&others) > 0 && sched_setaffinity(child, sizeof others, &others) == 0;
   }
 
+  // To where we are: another that uses all of a processor need not let it end there.
+  void bring_back(pid_t child) const {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    if (!moved_) return;
+    CPU_SET(static_cast<size_t>(here_), &one);
+    (void)sched_setaffinity(child, sizeof one, &one);
+  }
+
  private:
   cpu_set_t before_{};
   int here_ = -1;
@@ -80,6 +90,29 @@ struct Costs {
 
 enum class Wait { asleep, awake };
 
+// Ends a wait that lasts so long, in ns: SIGALRM, from then on again and again, for one may come just before
+// it.
+class Alarm {
+ public:
+  explicit Alarm(uint64_t after) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGALRM;
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer_) != 0) return;
+    const itimerspec due{{0, 5'000'000}, {0, static_cast<long>(after)}};
+    stands_ = timer_settime(timer_, 0, &due, nullptr) == 0;
+  }
+  ~Alarm() {
+    if (stands_) timer_delete(timer_);
+  }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+
+ private:
+  timer_t timer_{};
+  bool stands_ = false;
+};
+
 // No event where it did not come by then: one who stays awake hears of no signal.
 tracee::PeekAnswer next_stop(Wait wait, uint64_t until) {
   tracee::PeekAnswer answer;
@@ -96,6 +129,7 @@ Costs measure(pid_t child, Wait wait, uint64_t longest_try) {
   tracee::RunTimesFile account;
   std::optional<tracee::RunTimes> before;
   const uint64_t end = monotonic_now() + kLongestLook;
+  const Alarm alarm(kLongestLook + longest_try);
   for (uint64_t resumed = 0; costs.passed.size() < kMostSamples;) {
     const auto regs = tracee::registers(child);
     if (!regs || tracee::set_registers(child, *regs) == tracee::Alive::gone) break;
@@ -106,7 +140,8 @@ Costs measure(pid_t child, Wait wait, uint64_t longest_try) {
     if (tracee::resume(child) == tracee::Alive::gone) break;
     const auto answer = next_stop(wait, end + longest_try);
     const uint64_t seen = monotonic_now();
-    if (!answer.event && !answer.no_children) continue;  // a signal of ours
+    if (!answer.event && !answer.no_children)
+      continue;  // a signal of ours; the child runs, and has no registers
     if (!answer.event || answer.event->tid != child || answer.event->status.is_end()) break;
     costs.passed.push_back(seen - resumed);
     if ((seen > end && costs.enough()) || seen > end + longest_try) break;
@@ -171,6 +206,7 @@ std::optional<StopCost> measure_stop_cost() {
     trap_for_ever(gate.get());
   }
   const auto cost = begin(child, opener.get()) ? measure_everywhere(child, same) : std::nullopt;
+  same.bring_back(child);
   ::kill(child, SIGKILL);
   while (const auto event = tracee::consume(child, tracee::Block::yes))
     if (event->status.is_end()) break;

@@ -134,6 +134,15 @@ const ElfRange* described_code(const elf::ElfFile& file, ElfAddr address) {
   return after == functions.begin() || !std::prev(after)->contains(address) ? nullptr : &*std::prev(after);
 }
 
+// What fills the room up to the next function. Compilers let a branch lead there that is never gone on with,
+// for the call before it does not return.
+bool is_behind_the_end(const elf::ElfFile& file, ElfAddr address) {
+  const ElfRange* before = described_code(file, ElfAddr{address.value - 1});
+  if (before == nullptr || before->end != address || described_code(file, address) != nullptr) return false;
+  const auto insn = arch::decode(file.bytes_at(address, arch::kMaxInsn), VirtAddr{address.value});
+  return insn && insn->kind == arch::Insn::Kind::nop;
+}
+
 bool goes_elsewhere(arch::Insn::Kind kind) {
   using enum arch::Insn::Kind;
   return kind == call || kind == call_indirect || kind == jump_indirect || kind == syscall;
@@ -172,7 +181,8 @@ std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, const A
     found.goes_elsewhere |= goes_elsewhere(insn->kind);
     const bool goes_on = insn->target && insn->kind != arch::Insn::Kind::call;
     const ElfAddr target{goes_on ? insn->target->value : piece.value};
-    if (!range->contains(target) && std::ranges::find(pieces, target) == pieces.end())
+    if (!range->contains(target) && std::ranges::find(pieces, target) == pieces.end() &&
+        !is_behind_the_end(table.file(), target))
       pieces.push_back(target);
     at = at + insn->length;
     code = code.subspan(insn->length);

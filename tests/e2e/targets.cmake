@@ -86,6 +86,8 @@ e2e_program(ifunc_user_noplt ifunc_user.c COMPILE -fno-builtin -fno-plt LIBRARIE
 e2e_program(firsts firsts.c)
 target_sources(e2e_firsts PRIVATE targets/firsts.S)
 e2e_program(openers openers.c LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
+e2e_program(never_back never_back.c)
+target_sources(e2e_never_back PRIVATE targets/never_back.S)
 e2e_program(timed timed.c)
 e2e_program(departs departs.c LIBRARIES Threads::Threads)
 e2e_program(vanishes vanishes.c)

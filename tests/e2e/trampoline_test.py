@@ -196,6 +196,13 @@ class Counting(unittest.TestCase):
         self.assertEqual(summary.rows["_init"]["calls"], 1, result)
         self.assertEqual(summary.rows[NAMES[0]]["calls"], 10, result)
 
+    def test_a_function_whose_code_leads_behind_its_end_where_it_never_returns_is_wrapped(self):
+        conf = os.path.join(harness.HERE, "targets", "never_back.conf")
+        result = harness.run(["-F", conf, "-c", "--mechanism=trampoline", "-x", "takes", "--", harness.target("never_back"), "5"])
+        self.assertEqual(result.status, 20, result)
+        self.assertEqual(harness.Summary(result.trace).calls(), {"takes": 5})
+        self.assertIn("1 trampoline, 0 breakpoints", result.stderr)
+
     def test_the_default_makes_breakpoints(self):
         result = harness.run(["-c"] + LEAVES + ["--explain", harness.target("counts"), "plain", "10"])
         self.assertNotIn("trampoline", result.stderr)

@@ -77,8 +77,9 @@ bool Engine::is_bridged(const Task& task) {
 // After a hit.
 void Engine::restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const {
   Process& process = *task.process;
-  restore_trap_state(task.id.tid, process.trap, task.trap_blocked, look, !has_others(task),
-                     process.image->space(), need_stopped);
+  const bool alone = process.trap.kind == TrapDisposition::Kind::caught && !has_others(task);
+  restore_trap_state(task.id.tid, process.trap, task.trap_blocked, look, alone, process.image->space(),
+                     need_stopped);
 }
 
 // Whether our handler gets a SIGTRAP that is left to the kernel. A process that runs in another's memory has

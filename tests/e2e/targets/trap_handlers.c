@@ -1,8 +1,8 @@
 /* trap_handlers WAY COUNT [later]: calls of add in handlers that have SIGTRAP blocked, which changes neither
    what is done with it nor the mask, as the kernel tells of them. WAY: own (that of SIGTRAP itself), masked
-   (another's, for which it is blocked, too), late (the
-   handler is set while it is blocked), once (the handler is gone after its first), nested (own, in masked).
-   "later": prints "pid N", and waits for a line on standard input when all is set. */
+   (another's, for which it is blocked, too), late (the handler is set while it is blocked), once (the handler
+   is gone after its first), nested (own, in masked). "later": prints "pid N", and waits for a line on
+   standard input when all is set. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

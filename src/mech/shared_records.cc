@@ -29,6 +29,7 @@ void add(CountedCalls& calls, const agent::Summary& summary) {
   calls.inner += load(summary.inner);
   calls.recursive += load(summary.recursive);
   calls.greatest = std::max(calls.greatest, load(summary.greatest));
+  calls.durations.resize(agent::kBuckets);
   for (unsigned i = 0; i < agent::kBuckets; ++i) {
     const uint64_t count = load(summary.durations.counts[i]);
     calls.durations[i] += count;

@@ -333,7 +333,7 @@ class Engine {
   event::StopCosts stop_costs_;
   bool times_calls_ = false;
   long tick_us_ = 0;                       // the interval timer's
-  uint64_t counts_handed_on_ = 0;          // monotonic ns
+  uint64_t hand_on_at_ = 0;                // monotonic: counts, not before
   std::optional<mech::OwnerList> owners_;  // where trampolines are asked for
   std::optional<mech::TickClock> ticks_;
   uint64_t recorded_at_ = 0;  // monotonic: when there was something to read

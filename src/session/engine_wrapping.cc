@@ -14,6 +14,7 @@ namespace {
 constexpr unsigned kStopAgain = 1000;       // ms, for a stop that is pending already
 constexpr uint64_t kHaltWait = 20'000'000;  // ns, for all of a process: then all run on
 constexpr uint64_t kHandOn = 100'000'000;   // ns
+constexpr uint64_t kShare = 20;             // of the time, one part at most
 
 }  // namespace
 
@@ -45,7 +46,6 @@ void Engine::note_heat(const Task& task, Image& image, mech::BreakpointSite& sit
 
 // The plan of a process with many probes takes its time, in which threads wait: no more than a part of all.
 void Engine::promote_hot() {
-  constexpr uint64_t kShare = 20;
   for (const auto& [pid, process] : processes_) {
     if (process->silent || process->image == nullptr || !process->image->has_hot()) continue;
     const uint64_t begin = monotonic_now();
@@ -92,14 +92,16 @@ void Engine::tend_trampolines() {
       if (const auto all = need_stopped.all()) image->give_up_returns(awaited_returns(*image), *all);
     });
   }
-  if (now - counts_handed_on_ < kHandOn) return;
-  counts_handed_on_ = now;
+  const uint64_t begin = monotonic_now();
+  if (begin < hand_on_at_) return;
   for (const auto& [pid, process] : processes_) {
     hand_on_counts(*process, nullptr);
     // Beside a summary, where nothing says when they were made, now and then.
     const auto& lost = process->lost_by_borrowing;
     if (options_.call_lines || lost.untold > lost.told) tell_lost_by_borrowing(*process, {pid, pid, 0});
   }
+  // Threads wait at breakpoints meanwhile.
+  hand_on_at_ = begin + std::max(kHandOn, kShare * (monotonic_now() - begin));
 }
 
 void Engine::hand_on_counts(const Process& process, const Task* by) {

@@ -369,9 +369,9 @@ void Image::hand_on_counts(event::TraceeId who) {
     calls.outermost = calls.total - std::min(calls.total, time(now.recursive - before.recursive));
     calls.self = calls.total - std::min(calls.total, time(now.inner - before.inner));
     calls.greatest = time(now.greatest);
-    calls.durations.resize(now.durations.size());
-    for (size_t bucket = 0; bucket < now.durations.size(); ++bucket)
-      calls.durations[bucket] = now.durations[bucket] - before.durations[bucket];
+    calls.durations = now.durations;
+    for (size_t bucket = 0; bucket < std::min(now.durations.size(), before.durations.size()); ++bucket)
+      calls.durations[bucket] -= before.durations[bucket];
     if (calls.calls > 0) services_.registry.hit(probe);
     services_.reporter.take(who, timestamp(), std::move(calls));
   }

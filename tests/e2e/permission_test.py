@@ -24,7 +24,7 @@ def waits(prefix=()):
 
 def refused(test, pid, prefix=(), rtrace=None):
     """What rtrace says of a process that it may not trace."""
-    done = subprocess.run([*prefix, rtrace or harness.RTRACE, "-q", "-x", "add", "-p", str(pid)], text=True,
+    done = subprocess.run([*prefix, rtrace or harness.RTRACE, "-q", "-c", "-x", "add", "-p", str(pid)], text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env=harness.environment(), timeout=harness.PATIENCE, check=False)
     test.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)

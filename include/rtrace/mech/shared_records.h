@@ -113,7 +113,7 @@ struct CountedCalls {
   // Of `total`, `inner` was that of recorded calls inside, and `recursive` that of calls inside of another
   // call of the same function.
   uint64_t total = 0, inner = 0, recursive = 0, greatest = 0;
-  std::vector<uint64_t> durations = std::vector<uint64_t>(agent::kBuckets);
+  std::vector<uint64_t> durations;  // agent::kBuckets; none where nothing was counted
 };
 // Of the first so many functions. Threads may be counting on meanwhile: a call that ends now is in some of
 // it.

@@ -21,13 +21,8 @@ namespace rtrace::mech {
 namespace {
 
 constexpr uint32_t kMostFunctions = 1U << 20;
+constexpr size_t kSummariesAtOnce = 64;
 constexpr size_t kDeepestStack = size_t{1} << 20;  // of a thread's stack that is looked at
-
-uint64_t open_calls_of(const agent::Summary& summary) {
-  uint64_t open = summary.entered;
-  for (uint64_t count : summary.durations.counts) open -= count;
-  return open;
-}
 
 }  // namespace
 
@@ -121,6 +116,43 @@ uint64_t recorded_open(const tracee::ProcessMemory& memory, const agent::Control
   return open;
 }
 
+// Of so many summaries at most that lie there; the process stands meanwhile, and few of thousands count
+// anything.
+std::optional<uint64_t> open_of_some(const tracee::ProcessMemory& memory, VirtAddr summaries,
+                                     uint64_t count) {
+  std::array<uint64_t, kSummariesAtOnce> entered{};
+  std::array<tracee::ProcessMemory::Piece, kSummariesAtOnce> pieces;
+  for (uint64_t i = 0; i < count; ++i)
+    pieces[i] = {summaries + i * sizeof(agent::Summary) + offsetof(agent::Summary, entered),
+                 reinterpret_cast<std::byte*>(&entered[i]), sizeof entered[i]};
+  memory.read_gathered(std::span(pieces).first(count));
+  uint64_t open = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    if (pieces[i].got != sizeof entered[i]) return std::nullopt;
+    if (entered[i] == 0) continue;
+    const auto summary = memory.read_value<agent::Summary>(summaries + i * sizeof(agent::Summary));
+    if (!summary) return std::nullopt;
+    open += summary->entered;
+    for (uint64_t returned : summary->durations.counts) open -= returned;
+  }
+  return open;
+}
+
+// not_returned()
+std::optional<uint64_t> counted_open(const tracee::ProcessMemory& memory, const agent::Control& control,
+                                     const agent::SharedHeader& header) {
+  const uint64_t claimed =
+      std::min<uint64_t>(uint64_t{control.functions} + header.summaries_claimed, control.summaries_count);
+  uint64_t open = 0;
+  for (uint64_t first = 0; first < claimed; first += kSummariesAtOnce) {
+    const VirtAddr at{control.summaries + first * sizeof(agent::Summary)};
+    const auto some = open_of_some(memory, at, std::min<uint64_t>(kSummariesAtOnce, claimed - first));
+    if (!some) return std::nullopt;
+    open += *some;
+  }
+  return open;
+}
+
 }  // namespace
 
 bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains) {
@@ -132,15 +164,7 @@ bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains)
     if ((!known || control->functions == 0) && borrows_frames(memory, recorder.control)) return true;
     if (!known) continue;
     if (recorded_open(memory, *control, *header) != 0) return true;
-    uint64_t open = 0;
-    const uint64_t claimed = uint64_t{control->functions} + header->summaries_claimed;
-    for (uint64_t i = 0; i < std::min<uint64_t>(claimed, control->summaries_count); ++i) {
-      const VirtAddr at{control->summaries + i * sizeof(agent::Summary)};
-      const auto summary = memory.read_value<agent::Summary>(at);
-      if (!summary) return true;
-      open += open_calls_of(*summary);
-    }
-    if (open != header->left_calls) return true;
+    if (counted_open(memory, *control, *header) != header->left_calls) return true;
   }
   return false;
 }

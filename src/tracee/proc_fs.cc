@@ -151,9 +151,13 @@ std::optional<StatusFields> read_status(pid_t tid) {
   return parse_status(read_file(fmt::format("/proc/{}/status", tid)));
 }
 
+// Kernels that give none have no such line (before 6.6), and writing the whole file takes them long.
 bool has_shadow_stack(pid_t pid) {
+  constexpr std::string_view kLine = "x86_Thread_features:";
+  static const bool can_be = read_file("/proc/self/status").find(kLine) != std::string::npos;
+  if (!can_be) return false;
   const std::string status = read_file(fmt::format("/proc/{}/status", pid));
-  const size_t line = status.find("x86_Thread_features:");
+  const size_t line = status.find(kLine);
   return line != std::string::npos &&
          status.substr(line, status.find('\n', line) - line).find("shstk") != std::string::npos;
 }

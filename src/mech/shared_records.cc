@@ -130,12 +130,21 @@ void SharedRecords::unmute(uint64_t thread_pointer) const {
     store(slot->thread, load(slot->thread) & ~agent::Slot::kMuted);
 }
 
-std::optional<uint64_t> SharedRecords::held(uint64_t thread_pointer, uint64_t ticks) const {
+std::optional<uint64_t> SharedRecords::add(uint64_t agent::Slot::*ticks, uint64_t thread_pointer,
+                                           uint64_t more) const {
   agent::Slot* slot = find(thread_pointer);
   if (slot == nullptr) return std::nullopt;
-  const uint64_t held = load(slot->held) + ticks;
-  if (ticks != 0) store(slot->held, held);
-  return held;
+  const uint64_t sum = load(slot->*ticks) + more;
+  if (more != 0) store(slot->*ticks, sum);
+  return sum;
+}
+
+std::optional<uint64_t> SharedRecords::held(uint64_t thread_pointer, uint64_t ticks) const {
+  return add(&agent::Slot::held, thread_pointer, ticks);
+}
+
+std::optional<uint64_t> SharedRecords::own(uint64_t thread_pointer, uint64_t ticks) const {
+  return add(&agent::Slot::own, thread_pointer, ticks);
 }
 
 void SharedRecords::note_inside(uint64_t thread_pointer, bool inside) const {

@@ -1,6 +1,7 @@
 // The threads' own clocks: what of the time is not theirs.
 #include <sched.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine_core.h"
@@ -34,8 +35,10 @@ void Engine::clock_stop(Task& task) {
   const uint64_t now = monotonic_now();
   if (ticks_) take_records_of(task);
   task.account.unsettled = task.clock.stopped(now);
-  if (ticks_ && task.account.unsettled)
-    *task.account.unsettled -= std::min(*task.account.unsettled, recorders_time(task));
+  if (!ticks_ || !task.account.unsettled) return;
+  uint64_t& passed = *task.account.unsettled;
+  count_inside(task, passed);
+  passed -= std::min(passed, recorders_time(task));
 }
 
 // Of the stop that was just seen.
@@ -51,7 +54,10 @@ void Engine::settle_clock(Task& task, Asked asked) {
   } else {
     task.account.at_last_stop.reset();
   }
-  task.clock.ran(stop_costs_.own(*passed, account, account ? where_we_were(task) : Tracer::on_its_processor));
+  const uint64_t own =
+      stop_costs_.own(*passed, account, account ? where_we_were(task) : Tracer::on_its_processor);
+  task.clock.ran(own);
+  task.account.not_own += *passed - std::min(*passed, own);
   // What was recorded before the stop was told the time with the thread's wake-up in it, as their returns
   // will be: an ordinary one cancels out.
   if (ticks_ && times_calls_) task.stack.set_back(task.clock.time() + stop_costs_.low());
@@ -88,7 +94,10 @@ void Engine::runs_on(Task& task) {
   if (task.clock.held()) {
     ++share.stops;
     share.held_ns += now - task.clock.stopped_at();
-    if (owners_) account_for_hold(task, now - task.clock.stopped_at());
+    // Of counted calls the thread itself takes the time; the others go by its clock here.
+    const uint64_t not_own = std::exchange(task.account.not_own, 0);
+    const bool counts = services_.recording == agent::Mode::count;
+    if (owners_) account_for_hold(task, now - task.clock.stopped_at() + (counts ? not_own : 0));
   }
   task.clock.resumed(now);
 }

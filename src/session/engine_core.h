@@ -184,7 +184,9 @@ class Engine {
   void begin_wrappers(Task& child, Image& parent, const std::optional<mech::ThreadState>& state) const;
   void begin_record_of(Task& thread) const;
   void end_record_of(const Task& thread) const;
+  static const mech::Trampolines* trampolines_of(const Task& task);
   void account_for_hold(Task& task, uint64_t nanoseconds) const;
+  void count_inside(Task& task, uint64_t passed) const;
   void hand_on_counts(const Process& process, const Task* by);
   void tell_lost_by_borrowing(Process& process, event::TraceeId who);
   void tell_lost(event::TraceeId who, uint64_t count, const std::string& why);

@@ -101,10 +101,9 @@ void Engine::begin_ring(Task& task, const mech::Record& record) const {
 
 // Nanoseconds since it was resumed.
 uint64_t Engine::recorders_time(const Task& task) const {
-  Image* image = task.process->image.get();
-  if (task.process->silent || image == nullptr || image->trampolines() == nullptr) return 0;
-  if (task.thread_pointer == 0 || !image->trampolines()->begun()) return 0;
-  const uint64_t held = image->trampolines()->records().held(task.thread_pointer, 0).value_or(0);
+  const mech::Trampolines* trampolines = trampolines_of(task);
+  if (trampolines == nullptr) return 0;
+  const uint64_t held = trampolines->records().held(task.thread_pointer, 0).value_or(0);
   return ticks_->nanoseconds(held - std::min(held, task.held_before));
 }
 

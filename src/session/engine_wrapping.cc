@@ -1,6 +1,7 @@
 // Trampolines: their recorder's memory, kept in step with the threads, and the moments at which all tasks of
 // a process stand, so that code of several bytes may be written.
 #include <algorithm>
+#include <utility>
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
@@ -321,16 +322,42 @@ void Engine::end_record_of(const Task& thread) const {
     trampolines->records().thread_ended(thread.thread_pointer, thread.id.tid);
 }
 
-// What wrapped calls that are open then have not taken themselves.
-void Engine::account_for_hold(Task& task, uint64_t nanoseconds) const {
-  if (task.thread_pointer == 0 || task.process->silent || task.process->image == nullptr) return;
+// Null where its calls are not recorded.
+const mech::Trampolines* Engine::trampolines_of(const Task& task) {
+  if (task.thread_pointer == 0 || task.process->silent || task.process->image == nullptr) return nullptr;
   const mech::Trampolines* trampolines = task.process->image->trampolines();
-  if (trampolines == nullptr || !trampolines->begun()) return;
-  const auto ticks =
-      (static_cast<unsigned __int128>(nanoseconds) << 32) / services_.recorder.nanoseconds_per_tick;
+  return trampolines != nullptr && trampolines->begun() ? trampolines : nullptr;
+}
+
+// What wrapped calls that are open then have not taken themselves: what the thread was held, and where they
+// are counted, what other calls inside of them took.
+void Engine::account_for_hold(Task& task, uint64_t nanoseconds) const {
+  const uint64_t others = task.own_time - std::exchange(task.own_time_told, task.own_time);
+  const mech::Trampolines* trampolines = trampolines_of(task);
+  if (trampolines == nullptr) return;
+  const auto in_ticks = [&](uint64_t time) {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(time) << 32) /
+                                 services_.recorder.nanoseconds_per_tick);
+  };
   const mech::SharedRecords& records = trampolines->records();
-  task.held_before = records.held(task.thread_pointer, static_cast<uint64_t>(ticks)).value_or(0);
+  task.held_before = records.held(task.thread_pointer, in_ticks(nanoseconds)).value_or(0);
+  if (services_.recording == agent::Mode::count)
+    task.counted_before = records.own(task.thread_pointer, in_ticks(others));
   records.note_inside(task.thread_pointer, task.stack.depth() > 0);
+}
+
+// Calls that the thread has counted by itself in so much time, at most, are inside of the one that was met
+// last. A slot that it did not have then may still say what the thread before it had.
+void Engine::count_inside(Task& task, uint64_t passed) const {
+  const mech::Trampolines* trampolines = trampolines_of(task);
+  if (services_.recording != agent::Mode::count || trampolines == nullptr) return;
+  const uint64_t own = trampolines->records().own(task.thread_pointer, 0).value_or(0);
+  const uint64_t before = task.counted_before.value_or(0);
+  const uint64_t inside = own > before ? ticks_->nanoseconds(own - before) : 0;
+  if (!task.counted_before && inside > passed) return;
+  task.stack.count_inside(inside);
+  task.own_time += inside;
+  task.own_time_told += inside;
 }
 
 }  // namespace rtrace::session

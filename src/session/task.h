@@ -83,6 +83,7 @@ struct LiveCalls {
   event::ThreadClock clock;
   event::CallStack stack;
   uint64_t own_time = 0;                                   // ns: of all calls that have returned
+  uint64_t own_time_told = 0;                              // of that, what its recorder knows of
   uint64_t inherited_below = 0;                            // CallIds of those that its parent was in
   std::unordered_map<event::CallId, OpenCall> open_calls;  // those with arguments printed at return
   std::vector<OpenPair> open_pairs;
@@ -97,6 +98,7 @@ struct RunAccount {
   unsigned questions = 0;             // stops at which it is still asked for
   bool late = false;                  // the present stop, by more than is usual where we were
   std::optional<uint64_t> unsettled;  // what has passed until the present stop
+  uint64_t not_own = 0;               // of that, once it is settled
 };
 
 struct Task : LiveCalls {
@@ -107,6 +109,7 @@ struct Task : LiveCalls {
 
   uint64_t thread_pointer = 0;                 // as last seen
   uint64_t held_before = 0;                    // of its recorder's ticks, when it was resumed
+  std::optional<uint64_t> counted_before;      // ticks of calls that had ended then; none: it had no slot
   std::vector<OpenCounted> open_counts;        // when it was last about to be let go
   std::optional<mech::ThreadState> lent;       // its recorder's, while a followed vfork child records there
   bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow

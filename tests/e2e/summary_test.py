@@ -55,6 +55,18 @@ class Table(unittest.TestCase):
                 self.assertEqual(ranks, sorted(ranks))
                 self.assertLessEqual(cell(row, "self"), float(row["seconds"]) * 1.05 + 1e-6)
 
+    def test_they_do_where_breakpoints_and_trampolines_are_nested_in_each_other(self):
+        for functions in ("main+around", "main+around+widen"):
+            with self.subTest(functions=functions):
+                result = trace(["-c", "-x", functions], "wide", "300")
+                table = harness.Summary(result.trace)
+                main = float(table.rows["main"]["seconds"])
+                self.assertAlmostEqual(table.total["seconds"], main, delta=main / 100, msg=result.trace)
+        # In one by trampoline, system calls.
+        result = trace(["--mechanism=trampoline", "-c", "-S", "-x", "five"], "20")
+        five = harness.Summary(result.trace).rows["five"]
+        self.assertLess(cell(five, "self"), float(five["seconds"]) / 2, result)
+
     def test_each_order_is_that_of_its_column(self):
         words = ["-c", "-x", "main+tick+hundred+five+thousand*"]
         for key, column, read in (("time", "seconds", float), ("self", "self", harness.seconds),

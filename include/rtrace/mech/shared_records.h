@@ -62,6 +62,9 @@ class SharedRecords {
   // The thread, which does not run, was kept from running for so many ticks. What it was held in all;
   // nullopt where it has no slot.
   std::optional<uint64_t> held(uint64_t thread_pointer, uint64_t ticks) const;
+  // The same of what calls that ended have taken by themselves: of those that it has counted, and of so many
+  // ticks of others.
+  std::optional<uint64_t> own(uint64_t thread_pointer, uint64_t ticks) const;
   // The thread, which does not run, is inside of calls that were met at breakpoints: what the recorder takes
   // of calls inside of these is measured.
   void note_inside(uint64_t thread_pointer, bool inside) const;
@@ -100,6 +103,7 @@ class SharedRecords {
 
  private:
   agent::Slot* find(uint64_t thread_pointer) const;
+  std::optional<uint64_t> add(uint64_t agent::Slot::*ticks, uint64_t thread_pointer, uint64_t more) const;
   uint64_t open_calls_of(uint64_t slot, uint32_t function) const;
 
   std::span<std::byte> memory_;

@@ -52,6 +52,14 @@ class Where(unittest.TestCase):
             end = harness.run([*words, "arg1 ~ /tail$/", "--", "/usr/bin/perl", "-e", "open(F, '<', 'n' x 5000 . 'tail')"])
             self.assertRegex(end.stderr, "--where left out [0-9]+ calls? with strings that are longer", end)
 
+    def test_tables_know_of_debug_information_what_lines_know(self):
+        for mechanism in ("breakpoint", "trampoline"):
+            for where, calls in (("list.value == 1", 2), ("list.value == 9", 0), ("arg2 == 5", 0)):
+                words = ["--mechanism=" + mechanism, "-L", "-x", "length", "--where", where, "--", harness.target("described")]
+                self.assertEqual(len(lines(*words)), calls, (mechanism, where))
+                table = harness.Summary(harness.run(["-c", *words]).trace).calls()
+                self.assertEqual(table, {"length": calls} if calls else {}, (mechanism, where))
+
     def test_keys_of_enums_and_flags_are_words(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "keyed.conf")

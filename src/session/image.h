@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -74,8 +75,9 @@ class Image {
   bool settled() const { return relocated_once_; }
   // As far as there is anything to arm yet.
   bool is_armed() const { return armed() > 0 || settled(); }
-  // Whether the address lies in the code of that object.
-  bool lies_in(elf::ObjectId object, VirtAddr address) const;
+  // Whether a call that is to return there, and has led to that function, is one of that object's code: not
+  // one of another object's function, which has jumped there (a tail call).
+  bool is_call_of(elf::ObjectId caller, VirtAddr return_address, VirtAddr function);
 
   // Reads the link map and the symbols of what is in it, so that the work under a stop is short. The process
   // runs.
@@ -306,6 +308,7 @@ class Image {
   std::string hear_recorder(const NeedStopped& need_stopped);
   void unwrap_child(const mech::Trampolines& parent, const std::string& why, const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
+  bool calls_another(const elf::LoadedObject& caller, VirtAddr return_address, VirtAddr function);
   // image_slots.cc
   void spread_heat(const plan::Plan& plan, std::vector<VirtAddr>& hot);
   void examine_slots();
@@ -372,6 +375,7 @@ class Image {
   std::set<int> errno_missed_;                      // namespaces for which it was said that there is none
   std::unordered_map<VirtAddr, std::string> unseen_returns_;
   std::unordered_map<VirtAddr, bool> branches_to_entry_;
+  std::map<std::pair<VirtAddr, VirtAddr>, bool> calls_another_;  // by return address and where it came to
   struct Resolving {
     pid_t tid = 0;
     VirtAddr resolver;

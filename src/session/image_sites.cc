@@ -189,11 +189,6 @@ std::string Image::armed_key(const plan::ProbePoint& point) {
                      point.tail_jump);
 }
 
-bool Image::lies_in(elf::ObjectId id, VirtAddr address) const {
-  const elf::LoadedObject* found = object(id);
-  return found != nullptr && found->maps_executable(address);
-}
-
 void Image::explain(const std::string& line) {
   if (services_.options.explain) services_.reporter.say(line);
 }

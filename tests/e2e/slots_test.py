@@ -106,6 +106,13 @@ class Seen(Case):
         self.assertRegex(result.trace, r"slots->add\(1, 1\) += 2\n")
         self.program.quit()
 
+    def test_what_a_callee_jumps_to_is_no_call_of_the_caller_s(self):
+        for mechanism in ("breakpoint", "trampoline"):
+            rtrace = self.attach("--mechanism=" + mechanism, "-e", "tail_outer+tail_inner@MAIN")
+            self.assertEqual(self.program.ask("passed 5"), 10 + sum(10 * (i + 1) for i in range(1, 6)))
+            result = rtrace.stop()
+            self.assertEqual([self.calls(result, name) for name in ("tail_outer", "tail_inner")], [5, 1], result)
+
     def test_counted_but_for_what_is_a_pointer_too(self):
         rtrace = self.attach("-c", *PROBES)
         self.program.wait_for_wrappers("add", "twice")

@@ -8,6 +8,7 @@
    children, one call each keep             reads add's slot as a hooking library does, by the relocations
      hook             writes a function of its own there, which calls what was kept
      kept COUNT       calls what was kept
+     passed COUNT     tail_outer(1), ..., which jumps to tail_inner, and tail_inner(1) once
      quit */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -126,6 +127,12 @@ static long call_kept(long count) {
   return sum;
 }
 
+static long passed(long count) {
+  long sum = tail_inner(1);
+  for (long i = 1; i <= count; i++) sum += tail_outer((int)i);
+  return sum;
+}
+
 static long obey(const char* verb, long count) {
   if (strcmp(verb, "calls") == 0) return calls(count);
   if (strcmp(verb, "tails") == 0) return tails(count);
@@ -135,6 +142,7 @@ static long obey(const char* verb, long count) {
   if (strcmp(verb, "keep") == 0) return kept = *(Add volatile*)slot_of("add"), 0;
   if (strcmp(verb, "hook") == 0) return write_slot();
   if (strcmp(verb, "kept") == 0) return call_kept(count);
+  if (strcmp(verb, "passed") == 0) return passed(count);
   if (strcmp(verb, "hooked") == 0) return hooked;
   return -1;
 }

@@ -288,6 +288,7 @@ class Image {
   void adopt(const loader::LinkMap& map);
   static std::string armed_key(const plan::ProbePoint& point);
   void raise_semaphore(const plan::ProbePoint& point);
+  bool is_served(const plan::ProbePoint& point);
   void arm_point(const plan::ProbePoint& point, const std::string& no_room);
   void wrap(const NeedStopped& need_stopped);
   void consider_wrapping(const plan::ProbePoint& point, const Probe& probe);

@@ -203,9 +203,24 @@ void Image::refuse(const plan::ProbePoint& point, const std::string& reason) {
   }
 }
 
+// What an IFUNC has chosen may stand there under a name of its own. Nothing has been shown by that name yet,
+// as a rule, and the IFUNC's is the one that callers know.
+bool Image::is_served(const plan::ProbePoint& point) {
+  mech::BreakpointSite* site = space_->find(point.address);
+  if (site == nullptr || point.kind != plan::ProbeKind::entry) return false;
+  const auto same = std::ranges::find_if(site->probes, [&](const mech::BreakpointSite::Owner& owner) {
+    return owner.caller == point.caller_object && services_.registry.is_entry(owner.probe);
+  });
+  if (same == site->probes.end()) return false;
+  if (services_.registry.serves(same->probe, point)) return true;
+  site->probes.erase(same);
+  return false;
+}
+
 void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room) {
   const std::string key = armed_key(point);
   if (armed_.contains(key)) return;
+  if (is_served(point)) return;
   if (const std::string reason = why_not_writable(point.address); !reason.empty())
     return refuse(point, reason);
   auto answer = space_->install(point.address, file_bytes(point.address));

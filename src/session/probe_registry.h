@@ -46,6 +46,12 @@ class ProbeRegistry {
   // prototypes are looked for at a probe's first hit: most of many probes are never hit. `files` must live as
   // long as this.
   Probe& add(const plan::ProbePoint& point, const plan::Objects& objects, ObjectCache& files);
+  bool is_entry(event::ProbeId id) const {
+    return probes_[static_cast<size_t>(id)].label.kind == decode::ProbeLabel::Kind::entry;
+  }
+  // The probe stands where the point is, which is of the same function by another name: whether it stays, and
+  // serves who asked for that one too. It does where it has been hit, or what it stands for is to be wrapped.
+  bool serves(event::ProbeId id, const plan::ProbePoint& point);
   // The probe of a system call; there is one for each name.
   Probe& add_syscall(const std::string& name);
   const std::deque<Probe>& all() const { return probes_; }

@@ -150,6 +150,13 @@ class Ifunc(unittest.TestCase):
             # The dynamic linker and the C library may call theirs as well.
             self.assertGreaterEqual(count(result, r"%s@libc\.so\.6\(" % name), self.ROUNDS, result)
 
+    def test_one_line_where_what_it_chose_was_asked_for_by_its_own_name_too(self):
+        for program in ("ifunc_user", "ifunc_user_noplt", "ifunc_static"):
+            with self.subTest(program=program):
+                result = self.counts(program, "-L", "-x", "*chosen+*plain-resolve*")
+                self.assertEqual(count(result, r"\b(?:chosen|plain)(?:@libifunc\.so)?\("), 2 * self.ROUNDS, result)
+                self.assertEqual(count(result, r"\blocal_(?:chosen|plain)(?:@libifunc\.so)?\("), self.ROUNDS, result)
+
     def test_bound_at_its_first_call_after_the_attach(self):
         with Host() as host:
             number = host.open(harness.target("libifunc.so"), "lazy")

@@ -200,6 +200,8 @@ bool Engine::hold(pid_t tid) {
       handle(*event);
       continue;
     }
+    clock_stop(task);
+    settle_clock(task, Asked::nothing);
     task.interrupted = false;
     task.listening = group_stop;
     open_trap(task);

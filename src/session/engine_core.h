@@ -284,6 +284,7 @@ class Engine {
   enum class Asked : uint8_t { nothing, registers };
   void clock_stop(Task& task);
   void settle_clock(Task& task, Asked asked);
+  void beside_threads(const Process& process, const std::function<void()>& work);
   std::optional<event::StopCosts::Account> ask_account(Task& task, uint64_t passed);
   event::StopCosts::Tracer where_we_were(Task& task) const;
 

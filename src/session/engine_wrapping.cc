@@ -51,10 +51,12 @@ void Engine::promote_hot() {
     if (process->silent || process->image == nullptr || !process->image->has_hot()) continue;
     const uint64_t begin = monotonic_now();
     if (begin < promote_at_) return;
-    process->image->consider_hot();
-    const uint64_t end = monotonic_now();
-    promote_at_ = end + kShare * (end - begin);
-    if (!owners_ && process->image->awaits_stop(end)) prepare_wrapping();
+    beside_threads(*process, [&, &image = *process->image] {
+      image.consider_hot();
+      const uint64_t end = monotonic_now();
+      promote_at_ = end + kShare * (end - begin);
+      if (!owners_ && image.awaits_stop(end)) prepare_wrapping();
+    });
   }
 }
 

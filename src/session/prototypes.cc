@@ -174,8 +174,8 @@ Prototypes::Known Prototypes::look_up(const plan::ProbePoint& point, const Parti
     return answer.prototype;
   };
   const auto at_callee = [&](auto& debug) { return debug.function_at(*callee.address); };
-  // A table of counts shows no arguments, unless they decide what is counted; but where they lie a wrapper must
-  // know.
+  // A table of counts shows no arguments, but they may decide what is counted; and where they lie a wrapper
+  // must know.
   const bool shown = options_.call_lines || !options_.where.empty();
   const bool placed = !shown && options_.mechanism == Options::Mechanism::trampoline;
   Found found;

@@ -99,6 +99,7 @@ struct RunAccount {
   bool late = false;                  // the present stop, by more than is usual where we were
   std::optional<uint64_t> unsettled;  // what has passed until the present stop
   uint64_t not_own = 0;               // of that, once it is settled
+  uint64_t waited = 0;                // ns that the stop, which is still to be seen, has waited for us
 };
 
 struct Task : LiveCalls {

@@ -92,7 +92,10 @@ agent::Slot* SharedRecords::find(uint64_t thread_pointer) const {
   return nullptr;
 }
 
+// Whoever has it next begins with no time.
 static void give_back(agent::Slot& slot) {
+  store(slot.held, uint64_t{0});
+  store(slot.own, uint64_t{0});
   store(slot.tid, int32_t{0});
   store(slot.inside_breakpoints, uint64_t{0});
   store(slot.thread, agent::Slot::kGivenBack);

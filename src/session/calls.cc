@@ -178,7 +178,7 @@ bool CallTracer::counts(const Task& task, const Probe& probe, VirtAddr site, elf
         seen.caller == probe.label.caller)
       return false;
   }
-  if (task.process->image->is_call_of(caller, return_address, site)) return true;
+  if (task.process->image->is_call_of(probe.label, caller, return_address)) return true;
   return task.tail_jump && task.tail_jump->caller == caller && task.tail_jump->sp == regs_.sp() &&
          services_.registry.at(task.tail_jump->probe).label.name == probe.label.name;
 }

@@ -29,13 +29,13 @@ constexpr unsigned kHoldWait = 20, kHoldWaitForProcessor = 500;
 }  // namespace
 
 void Engine::attach_all() {
-  bool any = options_.pids.empty();
+  bool any = !options_.command.empty();
   for (pid_t pid : options_.pids) {
     const bool attached = attach(pid);
     if (!attached) shared_.attach_failed = 1;
     any = any || attached;
   }
-  if (!any) shared_.none_attached = 1;
+  if (!any) shared_.nothing_traced = 1;
 }
 
 // While a thread execs the process's first one is a zombie, and its memory that of neither program.

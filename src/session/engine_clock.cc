@@ -2,7 +2,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "engine_core.h"
@@ -36,35 +35,10 @@ void Engine::clock_stop(Task& task) {
   const uint64_t now = monotonic_now();
   if (ticks_) take_records_of(task);
   task.account.unsettled = task.clock.stopped(now);
-  const uint64_t waited = std::exchange(task.account.waited, 0);
-  if (task.account.unsettled) *task.account.unsettled -= std::min(*task.account.unsettled, waited);
   if (!ticks_ || !task.account.unsettled) return;
   uint64_t& passed = *task.account.unsettled;
-  count_inside(task, passed);
+  count_inside(task);
   passed -= std::min(passed, recorders_time(task));
-}
-
-// Does what takes its time. Threads of the process that stop meanwhile wait for us, and so do those that want
-// our processor: how long they have run tells the scheduler.
-void Engine::beside_threads(const Process& process, const std::function<void()>& work) {
-  std::vector<std::pair<Task*, uint64_t>> running;
-  const auto ran = [&](Task& task) -> std::optional<uint64_t> {
-    const auto times = task.account.file.read(process.pid, task.id.tid);
-    return times ? std::optional(times->ran) : std::nullopt;
-  };
-  if (times_calls_ && tasks_.size() <= kMostAccounts)
-    for (const auto& [tid, task] : tasks_)
-      if (task->process == &process && !task->clock.held())
-        if (const auto before = ran(*task)) running.emplace_back(task.get(), *before);
-  const uint64_t begin = monotonic_now();
-  work();
-  const uint64_t took = monotonic_now() - begin;
-  for (const auto& [task, before] : running) {
-    const auto status = tracee::read_status(task->id.tid);
-    const bool waits = status && (status->state == 't' || status->state == 'R');
-    const auto now = waits ? ran(*task) : std::nullopt;
-    if (now) task->account.waited += took - std::min(took, *now - before);
-  }
 }
 
 // Of the stop that was just seen.
@@ -83,7 +57,7 @@ void Engine::settle_clock(Task& task, Asked asked) {
   const uint64_t own =
       stop_costs_.own(*passed, account, account ? where_we_were(task) : Tracer::on_its_processor);
   task.clock.ran(own);
-  task.account.not_own += *passed - std::min(*passed, own);
+  if (times_calls_) task.account.not_own += *passed - std::min(*passed, own);
   // What was recorded before the stop was told the time with the thread's wake-up in it, as their returns
   // will be: an ordinary one cancels out.
   if (ticks_ && times_calls_) task.stack.set_back(task.clock.time() + stop_costs_.low());

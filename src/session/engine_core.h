@@ -186,7 +186,7 @@ class Engine {
   void end_record_of(const Task& thread) const;
   static const mech::Trampolines* trampolines_of(const Task& task);
   void account_for_hold(Task& task, uint64_t nanoseconds) const;
-  void count_inside(Task& task, uint64_t passed) const;
+  void count_inside(Task& task) const;
   void hand_on_counts(const Process& process, const Task* by);
   void tell_lost_by_borrowing(Process& process, event::TraceeId who);
   void tell_lost(event::TraceeId who, uint64_t count, const std::string& why);
@@ -284,7 +284,6 @@ class Engine {
   enum class Asked : uint8_t { nothing, registers };
   void clock_stop(Task& task);
   void settle_clock(Task& task, Asked asked);
-  void beside_threads(const Process& process, const std::function<void()>& work);
   std::optional<event::StopCosts::Account> ask_account(Task& task, uint64_t passed);
   event::StopCosts::Tracer where_we_were(Task& task) const;
 

@@ -43,6 +43,7 @@ void Engine::prepare_leaving(Leaving& leaving) {
 void Engine::settle(Task& task) {
   take_records_of(task);
   note_open_counts(task);
+  count_inside(task);
   task.clock.halted(monotonic_now());
   settle_registers(task, *task.process->image);
 }

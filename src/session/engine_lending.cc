@@ -32,6 +32,7 @@ void Engine::lend_thread_pointer(Task& parent, Task& child, tracee::NewTask::Kin
   const auto state = trampolines->state_of(thread_pointer);
   child.thread_pointer = thread_pointer;
   child.held_before = state ? state->held : 0;
+  child.counted_before = state ? state->own : 0;
   parent.lent = state.value_or(mech::ThreadState{});
   process.image->records_are_of(thread_pointer, child.id.tid);
 }

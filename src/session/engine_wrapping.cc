@@ -51,12 +51,10 @@ void Engine::promote_hot() {
     if (process->silent || process->image == nullptr || !process->image->has_hot()) continue;
     const uint64_t begin = monotonic_now();
     if (begin < promote_at_) return;
-    beside_threads(*process, [&, &image = *process->image] {
-      image.consider_hot();
-      const uint64_t end = monotonic_now();
-      promote_at_ = end + kShare * (end - begin);
-      if (!owners_ && image.awaits_stop(end)) prepare_wrapping();
-    });
+    process->image->consider_hot();
+    const uint64_t end = monotonic_now();
+    promote_at_ = end + kShare * (end - begin);
+    if (!owners_ && process->image->awaits_stop(end)) prepare_wrapping();
   }
 }
 
@@ -300,6 +298,7 @@ void Engine::begin_wrappers(Task& child, Image& parent, const std::optional<mech
   if (!owners_ || !regs) return;
   child.thread_pointer = regs->raw.fs_base;
   child.held_before = state ? state->held : 0;
+  child.counted_before = state ? state->own : 0;
   child.process->image->inherit_wrapping(
       parent, child.thread_pointer, state, [tid]() -> std::optional<pid_t> {
         return tracee::forbids_calls(tid) ? std::nullopt : std::optional(tid);
@@ -342,21 +341,20 @@ void Engine::account_for_hold(Task& task, uint64_t nanoseconds) const {
                                  services_.recorder.nanoseconds_per_tick);
   };
   const mech::SharedRecords& records = trampolines->records();
-  task.held_before = records.held(task.thread_pointer, in_ticks(nanoseconds)).value_or(0);
+  // One without a slot begins with what it had: a fork child with its parent's.
+  if (const auto held = records.held(task.thread_pointer, in_ticks(nanoseconds))) task.held_before = *held;
   if (services_.recording == agent::Mode::count)
-    task.counted_before = records.own(task.thread_pointer, in_ticks(others));
+    if (const auto own = records.own(task.thread_pointer, in_ticks(others))) task.counted_before = *own;
   records.note_inside(task.thread_pointer, task.stack.depth() > 0);
 }
 
-// Calls that the thread has counted by itself in so much time, at most, are inside of the one that was met
-// last. A slot that it did not have then may still say what the thread before it had.
-void Engine::count_inside(Task& task, uint64_t passed) const {
+// Calls that the thread has counted by itself since it was resumed are inside of the one that was met last.
+void Engine::count_inside(Task& task) const {
   const mech::Trampolines* trampolines = trampolines_of(task);
   if (services_.recording != agent::Mode::count || trampolines == nullptr) return;
   const uint64_t own = trampolines->records().own(task.thread_pointer, 0).value_or(0);
-  const uint64_t before = task.counted_before.value_or(0);
-  const uint64_t inside = own > before ? ticks_->nanoseconds(own - before) : 0;
-  if (!task.counted_before && inside > passed) return;
+  const uint64_t inside = own > task.counted_before ? ticks_->nanoseconds(own - task.counted_before) : 0;
+  task.counted_before = std::max(task.counted_before, own);
   task.stack.count_inside(inside);
   task.own_time += inside;
   task.own_time_told += inside;

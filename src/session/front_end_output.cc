@@ -141,8 +141,7 @@ std::string FrontEnd::tables() const {
 
 // False as write_the_rest() says it.
 bool FrontEnd::finish_output() {
-  const bool has_traced =
-      !exec_failed_ && (options_.command.empty() || command_) && shared_->none_attached == 0;
+  const bool has_traced = !exec_failed_ && shared_->nothing_traced == 0;
   if (!write_the_rest(has_traced ? tables() : std::string())) return false;
   if (const uint64_t lost = shared_->output.lost_calls; lost > 0 && output_.error_number() == 0)
     say(fmt::format("{} calls lost at the end: nobody was reading the output", lost));

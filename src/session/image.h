@@ -75,9 +75,9 @@ class Image {
   bool settled() const { return relocated_once_; }
   // As far as there is anything to arm yet.
   bool is_armed() const { return armed() > 0 || settled(); }
-  // Whether a call that is to return there, and has led to that function, is one of that object's code: not
-  // one of another object's function, which has jumped there (a tail call).
-  bool is_call_of(elf::ObjectId caller, VirtAddr return_address, VirtAddr function);
+  // Whether a call of that function that is to return there is one of that object's code: not one that its
+  // code has made of another, which has jumped there (a tail call).
+  bool is_call_of(const decode::ProbeLabel& callee, elf::ObjectId caller, VirtAddr return_address);
 
   // Reads the link map and the symbols of what is in it, so that the work under a stop is short. The process
   // runs.
@@ -288,6 +288,7 @@ class Image {
   void adopt(const loader::LinkMap& map);
   static std::string armed_key(const plan::ProbePoint& point);
   void raise_semaphore(const plan::ProbePoint& point);
+  std::optional<event::ProbeId> wrapped_at(VirtAddr address) const;
   bool is_served(const plan::ProbePoint& point);
   void arm_point(const plan::ProbePoint& point, const std::string& no_room);
   void wrap(const NeedStopped& need_stopped);
@@ -309,7 +310,8 @@ class Image {
   std::string hear_recorder(const NeedStopped& need_stopped);
   void unwrap_child(const mech::Trampolines& parent, const std::string& why, const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
-  bool calls_another(const elf::LoadedObject& caller, VirtAddr return_address, VirtAddr function);
+  static bool calls_another(const elf::LoadedObject& caller, VirtAddr return_address,
+                            const std::string& name);
   // image_slots.cc
   void spread_heat(const plan::Plan& plan, std::vector<VirtAddr>& hot);
   void examine_slots();
@@ -376,7 +378,7 @@ class Image {
   std::set<int> errno_missed_;                      // namespaces for which it was said that there is none
   std::unordered_map<VirtAddr, std::string> unseen_returns_;
   std::unordered_map<VirtAddr, bool> branches_to_entry_;
-  std::map<std::pair<VirtAddr, VirtAddr>, bool> calls_another_;  // by return address and where it came to
+  std::map<std::pair<VirtAddr, event::ProbeId>, bool> calls_another_;  // by return address and callee
   struct Resolving {
     pid_t tid = 0;
     VirtAddr resolver;

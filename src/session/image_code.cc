@@ -32,29 +32,30 @@ const elf::LoadedObject* Image::code_at(VirtAddr address) {
   return kernels != nullptr && kernels->maps(address) ? kernels : nullptr;
 }
 
-bool Image::is_call_of(elf::ObjectId id, VirtAddr return_address, VirtAddr function) {
+bool Image::is_call_of(const decode::ProbeLabel& callee, elf::ObjectId id, VirtAddr return_address) {
   const elf::LoadedObject* caller = object(id);
   if (caller == nullptr || !caller->maps_executable(return_address)) return false;
-  const auto [known, fresh] = calls_another_.try_emplace({return_address, function}, false);
-  if (fresh) known->second = calls_another(*caller, return_address, function);
+  const auto [known, fresh] = calls_another_.try_emplace({return_address, callee.id}, false);
+  if (fresh) known->second = calls_another(*caller, return_address, callee.name);
   return !known->second;
 }
 
-// By what stands in front of the return address: `call *slot(%rip)`, and what the slot holds. A stub that
-// leads there, or a function of the caller's own that does, is no other: it calls for the object.
-bool Image::calls_another(const elf::LoadedObject& caller, VirtAddr return_address, VirtAddr function) {
+// By what stands in front of the return address: `call *slot(%rip)`, and whose slot that is. What has been
+// written to it meanwhile, and pointers of the program's own, do not matter.
+bool Image::calls_another(const elf::LoadedObject& caller, VirtAddr return_address, const std::string& name) {
   constexpr size_t kLength = 6;
   const VirtAddr at = return_address - kLength;
   const auto call = arch::decode(caller.file->bytes_at(caller.in_file(at), kLength), at);
   if (!call || call->kind != arch::Insn::Kind::call_indirect || call->length != kLength ||
       !call->rip_reference)
     return false;
-  const auto held = space_->memory().read_value<uint64_t>(*call->rip_reference);
-  const VirtAddr called{held.value_or(function.value)};
-  const elf::LoadedObject* owner = called != function ? object_at(called) : nullptr;
-  if (owner == nullptr || owner->id == caller.id) return false;
-  const auto named = owner->file->function_at(owner->in_file(called));
-  return named && owner->at(named->address) == called;
+  bool another = false;
+  for (const elf::CallSlot& slot : caller.file->call_slots()) {
+    if (caller.at(slot.slot) != *call->rip_reference) continue;
+    if (slot.name == name) return false;
+    another = true;
+  }
+  return another;
 }
 
 }  // namespace rtrace::session

@@ -203,20 +203,6 @@ void Image::refuse(const plan::ProbePoint& point, const std::string& reason) {
   }
 }
 
-// What an IFUNC has chosen may stand there under a name of its own. Nothing has been shown by that name yet,
-// as a rule, and the IFUNC's is the one that callers know.
-bool Image::is_served(const plan::ProbePoint& point) {
-  mech::BreakpointSite* site = space_->find(point.address);
-  if (site == nullptr || point.kind != plan::ProbeKind::entry) return false;
-  const auto same = std::ranges::find_if(site->probes, [&](const mech::BreakpointSite::Owner& owner) {
-    return owner.caller == point.caller_object && services_.registry.is_entry(owner.probe);
-  });
-  if (same == site->probes.end()) return false;
-  if (services_.registry.serves(same->probe, point)) return true;
-  site->probes.erase(same);
-  return false;
-}
-
 void Image::arm_point(const plan::ProbePoint& point, const std::string& no_room) {
   const std::string key = armed_key(point);
   if (armed_.contains(key)) return;
@@ -320,43 +306,6 @@ void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
     for (const plan::ProbePoint* point : points) arm_point(*point, no_room);
   }
   if (!by_object.empty()) watch_traced_masks(need_stopped);
-}
-
-// Whoever binds the symbol first calls the resolver: the dynamic linker at a lazy call or in a dlopen, a
-// static program's start-up code, dlsym.
-void Image::watch_resolver(VirtAddr resolver, const NeedStopped& need_stopped) {
-  if (implementations_.contains(resolver) || !why_not_writable(resolver).empty()) return;
-  const elf::LoadedObject* in = object_at(resolver);
-  provide_room(in != nullptr ? in->range() : Range{resolver, resolver + 1}, 1, need_stopped);
-  auto answer = space_->install(resolver, file_bytes(resolver));
-  if (auto* installed = std::get_if<mech::Installed>(&answer)) installed->site->resolver = true;
-}
-
-void Image::on_resolver(pid_t tid, const mech::BreakpointSite& site, const arch::Regs& regs,
-                        const NeedStopped& need_stopped) {
-  if (site.resolved) on_answer(tid, regs, need_stopped);
-  if (!site.resolver) return;
-  const auto back = space_->memory().read_value<VirtAddr>(regs.sp());
-  if (!back || watch_return(*back, need_stopped) != nullptr) return;
-  space_->find(*back)->resolved = true;
-  std::erase_if(resolving_, [&](const Resolving& one) { return one.tid == tid && one.sp <= regs.sp(); });
-  resolving_.push_back({tid, site.address, regs.sp() + sizeof(VirtAddr)});
-}
-
-void Image::on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need_stopped) {
-  auto call = std::ranges::find_if(
-      resolving_, [&](const Resolving& one) { return one.tid == tid && one.sp == regs.sp(); });
-  if (call == resolving_.end()) return;
-  const VirtAddr resolver = call->resolver;
-  resolving_.erase(call);
-  implementations_[resolver] = VirtAddr{regs.result()};
-  if (mech::BreakpointSite* entry = space_->find(resolver)) entry->resolver = false;
-  const elf::LoadedObject* in = object_at(resolver);
-  if (in == nullptr) return;
-  place(plan::make_plan(services_.options.requests, objects_, {*in}, space_->memory(), plan::Relocated::no,
-                        implementations_),
-        need_stopped);
-  report_armed();
 }
 
 void Image::watch_initializers(const plan::Objects& added, const NeedStopped& need_stopped) {

@@ -177,16 +177,16 @@ Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& ob
   return *known;
 }
 
-bool ProbeRegistry::serves(event::ProbeId id, const plan::ProbePoint& point) {
+void ProbeRegistry::serve(event::ProbeId id, const plan::ProbePoint& point) {
   Probe& probe = probes_[static_cast<size_t>(id)];
-  if (probe.hits == 0 && options_.mechanism != Options::Mechanism::trampoline) return false;
   for (plan::RequestIndex request : point.requests) {
     if (std::ranges::find(probe.requests, request) != probe.requests.end()) continue;
     probe.requests.push_back(request);
-    ++fates_[request].armed;
-    if (probe.hits > 0) ++fates_[request].hits;
+    RequestFate& fate = fates_[request];
+    ++fate.armed;
+    if (fate.samples.size() < kSamples) fate.samples.push_back(point);
+    if (probe.hits > 0) ++fate.hits;
   }
-  return true;
 }
 
 Probe& ProbeRegistry::add_syscall(const std::string& name) {

@@ -49,9 +49,13 @@ class ProbeRegistry {
   bool is_entry(event::ProbeId id) const {
     return probes_[static_cast<size_t>(id)].label.kind == decode::ProbeLabel::Kind::entry;
   }
-  // The probe stands where the point is, which is of the same function by another name: whether it stays, and
-  // serves who asked for that one too. It does where it has been hit, or what it stands for is to be wrapped.
-  bool serves(event::ProbeId id, const plan::ProbePoint& point);
+  // Whether it stays where another is to stand for the same function: it has been hit, or is to be wrapped.
+  bool stays(event::ProbeId id) const {
+    return probes_[static_cast<size_t>(id)].hits > 0 || options_.mechanism == Options::Mechanism::trampoline;
+  }
+  // The probe, which stands where the point is, serves who asked for that one too: it is of the same function
+  // by another name.
+  void serve(event::ProbeId id, const plan::ProbePoint& point);
   // The probe of a system call; there is one for each name.
   Probe& add_syscall(const std::string& name);
   const std::deque<Probe>& all() const { return probes_; }

@@ -99,7 +99,6 @@ struct RunAccount {
   bool late = false;                  // the present stop, by more than is usual where we were
   std::optional<uint64_t> unsettled;  // what has passed until the present stop
   uint64_t not_own = 0;               // of that, once it is settled
-  uint64_t waited = 0;                // ns that the stop, which is still to be seen, has waited for us
 };
 
 struct Task : LiveCalls {
@@ -110,7 +109,7 @@ struct Task : LiveCalls {
 
   uint64_t thread_pointer = 0;                 // as last seen
   uint64_t held_before = 0;                    // of its recorder's ticks, when it was resumed
-  std::optional<uint64_t> counted_before;      // ticks of calls that had ended then; none: it had no slot
+  uint64_t counted_before = 0;                 // of its ticks of calls that have ended, when it was resumed
   std::vector<OpenCounted> open_counts;        // when it was last about to be let go
   std::optional<mech::ThreadState> lent;       // its recorder's, while a followed vfork child records there
   bool muted = false;                          // passes sites unseen: a thread that ltrace would not follow

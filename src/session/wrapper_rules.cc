@@ -89,7 +89,7 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
                             const elf::LoadedObject& defined_in, const Options& options) {
   if (point.kind == plan::ProbeKind::sdt || point.tail_jump) return "no call begins there";
   if (point.no_return) return "it is jumped to, and does not return";
-  if (!point.clone && probe.known == nullptr && !options.call_lines &&
+  if (!point.clone && probe.known == nullptr && !options.call_lines && options.where.empty() &&
       options.mechanism == Options::Mechanism::automatic)
     return "no file has a prototype of it; debug information, if any, -c reads with --mechanism=trampoline "
            "only";

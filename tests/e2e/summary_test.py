@@ -35,6 +35,11 @@ class Table(unittest.TestCase):
                          {"fail_if_odd": (10, 5), "null_if_odd": (10, 5), "main": (1, 0)})
         self.assertEqual(table.total["errors"], 10)
 
+    def test_of_a_command_though_a_process_beside_it_cannot_be_attached_to(self):
+        result = trace(["-c", "-x", "fail_if_odd", "-p", str(2 ** 22 - 1)], "fail", "10")
+        self.assertIn("cannot attach to", result.stderr)
+        self.assertEqual(harness.Summary(result.trace).calls(), {"fail_if_odd": 10})
+
     def test_a_recursion_is_timed_once(self):
         table = harness.Summary(trace(["-c", "-x", "main+descend"], "descend", "200").trace)
         descend, main = table.rows["descend@libfixture.so"], table.rows["main"]

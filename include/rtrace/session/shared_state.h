@@ -16,7 +16,7 @@ namespace rtrace::session {
 struct Shared {
   std::atomic<uint32_t> detach_requested;  // front end: let go of everything and finish
   std::atomic<uint32_t> attach_failed;     // engine: at least one -p could not be attached
-  std::atomic<uint32_t> none_attached;     // engine: not one of them
+  std::atomic<uint32_t> nothing_traced;    // engine: no -p could, and there is no command
   std::atomic<uint32_t> wrapping;          // engine: threads may have recorded what it has not read yet
   std::atomic<uint32_t> moment;            // of the engine (rtrace/base/moment.h)
   mech::PatchTable patches;

@@ -1,15 +1,15 @@
-/* slots: built with -fno-plt, so that each library call reads its GOT slot. Does what the lines on its
-   standard input say, and answers each with one line.
-
-     calls COUNT      add(1, 1), ... : its slot is called through only
-     tails COUNT      twice(1), ...: a tail call, which jumps through its slot, and a call
-     pointer COUNT    inner(1), ...: its slot is loaded, compared with what was loaded at first, and called
-   through threads COUNT    the three of them, by four threads at a time children COUNT   add, by so many
-   children, one call each keep             reads add's slot as a hooking library does, by the relocations
-     hook             writes a function of its own there, which calls what was kept
-     kept COUNT       calls what was kept
-     passed COUNT     tail_outer(1), ..., which jumps to tail_inner, and tail_inner(1) once
-     quit */
+// slots: built with -fno-plt, so that each library call reads its GOT slot. Does what the lines on its
+// standard input say, and answers each with one line.
+//   calls COUNT      add(1, 1), ...: its slot is called through only
+//   tails COUNT      twice(1), ...: a tail call, which jumps through its slot, and a call
+//   pointer COUNT    inner(1), ...: its slot is loaded, compared with the first value, and called through
+//   threads COUNT    the three of them, by four threads at a time
+//   children COUNT   add, by so many children, one call each
+//   keep             reads the slot of add as a hooking library does, by the relocations
+//   hook             writes a function of its own there, which calls what was kept
+//   kept COUNT       calls what was kept
+//   passed COUNT     tail_outer(1), ..., which jumps to tail_inner, and tail_inner(1) once
+//   quit
 #define _GNU_SOURCE
 #include <elf.h>
 #include <link.h>

@@ -11,7 +11,6 @@
 #include "rtrace/base/log.h"
 #include "rtrace/base/text.h"
 #include "rtrace/mech/repair.h"
-#include "rtrace/session/permission.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -19,8 +18,10 @@ namespace rtrace::session {
 namespace {
 
 constexpr int kAttempts = 50;
-constexpr int kAttachAttempts = 100, kAttachAtOnce = 20;
+constexpr int kAttachAtOnce = 20;
 constexpr timespec kAttachPause{0, 1'000'000};
+// ns: what stands in the way of an attach may have gone by then.
+constexpr uint64_t kExecEnds = 300'000'000, kOrphanLeaves = 10'000'000'000, kOrphanUntold = 100'000'000;
 constexpr std::chrono::seconds kRepairWait(3);
 // ms that the process may go on before another thread is asked: one in an uninterruptible sleep may not stop
 // for long, all others do as soon as they get a processor.
@@ -38,24 +39,43 @@ void Engine::attach_all() {
   if (!any) shared_.nothing_traced = 1;
 }
 
-// While a thread execs the process's first one is a zombie, and its memory that of neither program.
+// While a thread execs the process's first one is a zombie, and its memory that of neither program. An engine
+// that was left alone is about to detach.
 bool Engine::attach(pid_t pid) {
   if (processes_.contains(pid)) return true;
+  const uint64_t begun = monotonic_now();
+  bool told = false;
   for (int attempt = 1;; ++attempt) {
     const auto failure = try_attach(pid);
     if (!failure) return true;
-    if (!failure->may_pass || attempt == kAttachAttempts) {
+    const uint64_t waited = monotonic_now() - begun;
+    if (waited >= failure->may_pass || should_end()) {
       reporter_.say("cannot attach to " + failure->words);
       return false;
     }
+    if (failure->tracer_leaves != 0 && waited > kOrphanUntold && !std::exchange(told, true))
+      reporter_.notice(fmt::format("{}: process {} (rtrace-engine) is leaving it; waiting for that", pid,
+                                   failure->tracer_leaves));
     if (attempt > kAttachAtOnce) nanosleep(&kAttachPause, nullptr);
   }
+}
+
+// Why what was said of it may pass, if it may.
+Engine::NotAttached Engine::not_attached(pid_t pid, const Standing& standing, const std::string& reason) {
+  NotAttached answer{fmt::format("{}: {}", pid, reason)};
+  if (standing.tracer_leaves) {
+    answer.may_pass = kOrphanLeaves;
+    answer.tracer_leaves = standing.tracer;
+  } else if (first_thread_ends(pid, standing)) {
+    answer.may_pass = kExecEnds;
+  }
+  return answer;
 }
 
 std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
   const Standing standing = standing_of(pid);
   if (const std::string reason = why_not_attachable(pid, standing); !reason.empty())
-    return NotAttached{fmt::format("{}: {}", pid, reason), first_thread_ends(pid, standing)};
+    return not_attached(pid, standing, reason);
   repair_before(pid);
   std::string no_image;
   std::shared_ptr<Image> image = read_image(pid, no_image);
@@ -66,8 +86,9 @@ std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
     const Standing now = standing_of(pid);
     const std::string reason = why_seize_failed(now, error_number);
     detach({pid});
-    return NotAttached{fmt::format("{}: {}", pid, reason),
-                       error_number == ESRCH || first_thread_ends(pid, now)};
+    NotAttached answer = not_attached(pid, now, reason);
+    if (error_number == ESRCH) answer.may_pass = std::max(answer.may_pass, kExecEnds);
+    return answer;
   }
   const std::string name = process.name;
   image = image_of_seized(pid, std::move(image), no_image);
@@ -76,7 +97,7 @@ std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
     const std::string gone = why_not_attachable(pid, standing_of(pid));
     if (processes_.contains(pid)) forget_lost(process);
     detach({pid});
-    return NotAttached{fmt::format("{} ({}): {}", pid, name, gone.empty() ? no_image : gone), false};
+    return NotAttached{fmt::format("{} ({}): {}", pid, name, gone.empty() ? no_image : gone)};
   }
   if (process.image == nullptr) {
     process.image = std::move(image);

@@ -14,6 +14,7 @@
 #include "rtrace/mech/owner_list.h"
 #include "rtrace/mech/tick_clock.h"
 #include "rtrace/session/cpu_follower.h"
+#include "rtrace/session/permission.h"
 #include "rtrace/tracee/seizing.h"
 #include "rtrace/tracee/stop.h"
 #include "rtrace/tracee/wait_queue.h"
@@ -134,8 +135,10 @@ class Engine {
   bool attach(pid_t pid);
   struct NotAttached {
     std::string words;
-    bool may_pass;  // it was in the middle of an exec, for all that is known
+    uint64_t may_pass = 0;    // ns from the first attempt, after which nothing else is to be expected
+    pid_t tracer_leaves = 0;  // what is waited for then
   };
+  static NotAttached not_attached(pid_t pid, const Standing& standing, const std::string& reason);
   std::optional<NotAttached> try_attach(pid_t pid);
   void begin_attached(Process& process);
   std::shared_ptr<Image> image_of_seized(pid_t pid, std::shared_ptr<Image> image, std::string& failure);

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "rtrace/base/error.h"
 #include "rtrace/base/text.h"
@@ -29,6 +30,17 @@ bool is_dumpable(pid_t pid, const tracee::StatusFields& status) {
   return stat(fmt::format("/proc/{}/status", pid).c_str(), &info) != 0 || info.st_uid == status.effective_uid;
 }
 
+// Its parent is another program then, whoever takes in orphans: as a rule process 1, of which we may not be
+// allowed to see the program.
+bool is_orphaned_engine(const std::string& name, pid_t tracer, pid_t parent) {
+  if (!name.starts_with("rtrace-engine")) return false;
+  struct stat its {}, parents {};
+  if (stat(fmt::format("/proc/{}/exe", tracer).c_str(), &its) != 0 ||
+      stat(fmt::format("/proc/{}/exe", parent).c_str(), &parents) != 0)
+    return parent == 1;
+  return std::pair(its.st_dev, its.st_ino) != std::pair(parents.st_dev, parents.st_ino);
+}
+
 void find_tracer(pid_t pid, Standing& standing) {
   for (pid_t tid : tracee::read_tasks(pid)) {
     const auto status = tracee::read_status(tid);
@@ -36,15 +48,20 @@ void find_tracer(pid_t pid, Standing& standing) {
     standing.thread = tid;
     standing.tracer = status->tracer;
     standing.tracer_name = tracee::read_comm(status->tracer);
+    if (const auto tracer = tracee::read_status(status->tracer))
+      standing.tracer_leaves = is_orphaned_engine(standing.tracer_name, status->tracer, tracer->parent);
     return;
   }
 }
 
 std::string already_traced(const Standing& standing) {
   const bool one_thread = standing.process && standing.thread != standing.process->tgid;
+  const std::string what = one_thread ? fmt::format("its thread {}", standing.thread) : std::string("it");
+  if (standing.tracer_leaves)
+    return fmt::format("process {} ({}), whose visible process was killed, has not left {} yet; try again",
+                       standing.tracer, standing.tracer_name, what);
   return fmt::format("process {} ({}) is tracing {} already; end that first", standing.tracer,
-                     standing.tracer_name,
-                     one_thread ? fmt::format("its thread {}", standing.thread) : std::string("it"));
+                     standing.tracer_name, what);
 }
 
 std::string refused_by_yama(const std::string& scope) {

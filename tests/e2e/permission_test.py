@@ -91,6 +91,35 @@ class OtherTracers(unittest.TestCase):
             process.go()
             process.expect("done")
 
+    def test_an_engine_whose_visible_process_was_killed_is_waited_for(self):
+        with waits() as process:
+            words = [harness.RTRACE, "-o", "/dev/null", "-x", "add", "-p", str(process.pid)]
+            first = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     env=harness.environment())
+            engine = harness.wait_until(lambda: harness.tracer(process.pid), "rtrace has attached")
+            # A group that nobody of ours is in would be woken by its orphaning (setpgid(2)).
+            harness.wait_until(lambda: os.getpgid(engine) == engine, "its engine has its own group")
+            companion = subprocess.Popen(["sleep", "1000"], process_group=engine)
+            self.addCleanup(companion.wait)
+            self.addCleanup(companion.kill)
+            os.kill(engine, signal.SIGSTOP)
+            first.kill()
+            first.wait(harness.PATIENCE)
+            second = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                      env=harness.environment())
+            try:
+                said = second.stderr.readline()
+            finally:
+                os.kill(engine, signal.SIGCONT)
+            self.assertIn("process %d (rtrace-engine) is leaving it" % engine, said)
+            harness.wait_until(lambda: harness.tracer(process.pid) not in (0, engine), "the second one has attached")
+            second.send_signal(signal.SIGINT)
+            self.assertNotIn("cannot attach", second.communicate(timeout=harness.PATIENCE)[1])
+            self.assertEqual(second.returncode, 0)
+            self.assertEqual(harness.altered_code(process.pid), [])
+            process.go()
+            process.expect("done")
+
 
 class Kinds(unittest.TestCase):
     def test_rtrace_does_not_trace_itself(self):

@@ -19,6 +19,7 @@ struct Standing {
   pid_t thread = 0;                             // whose tracer it is: a tracer may hold one thread only
   pid_t tracer = 0;                             // 0: none, or ourselves
   std::string tracer_name;
+  bool tracer_leaves = false;  // it is an rtrace-engine whose visible process has died: it is about to detach
   bool dumpable = true;
   std::string yama_scope;   // empty where Yama is not in the kernel
   tracee::StatusFields us;  // uid and capabilities

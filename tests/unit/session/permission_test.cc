@@ -64,6 +64,11 @@ TEST(Permission, WhatCanBeKnownBeforeTryingIsSaid) {
       {"another tracer of one thread",
        [](Standing& s) { s.tracer = 77, s.thread = 43, s.tracer_name = "gdb"; },
        {"process 77 (gdb)", "its thread 43"}},
+      {"an engine that was left alone",
+       [](Standing& s) {
+         s.tracer = 77, s.thread = kPid, s.tracer_name = "rtrace-engine", s.tracer_leaves = true;
+       },
+       {"process 77 (rtrace-engine)", "has not left it yet", "try again"}},
   };
   for (const Row& row : rows) {
     Standing standing = ordinary();

@@ -34,7 +34,8 @@ bool is_dumpable(pid_t pid, const tracee::StatusFields& status) {
 // allowed to see the program.
 bool is_orphaned_engine(const std::string& name, pid_t tracer, pid_t parent) {
   if (!name.starts_with("rtrace-engine")) return false;
-  struct stat its {}, parents {};
+  struct stat its {};
+  struct stat parents {};
   if (stat(fmt::format("/proc/{}/exe", tracer).c_str(), &its) != 0 ||
       stat(fmt::format("/proc/{}/exe", parent).c_str(), &parents) != 0)
     return parent == 1;

@@ -35,6 +35,7 @@ void Engine::prepare_wrapping() {
 void Engine::note_heat(const Task& task, Image& image, mech::BreakpointSite& site) const {
   if (task.thread_pointer != 0) image.note_thread_pointer();
   const uint64_t now = task.clock.stopped_at();
+  ++site.met;
   if (options_.mechanism == Options::Mechanism::automatic && !site.probes.empty() && !site.considered &&
       site.calls.rises(now)) {
     site.considered = true;
@@ -84,6 +85,7 @@ void Engine::tend_trampolines() {
     const auto process = processes_.find(pid);
     if (process == processes_.end() || process->second->image == nullptr) continue;
     const std::shared_ptr<Image> image = process->second->image;
+    image->prepare_turn();
     with_stopped(pid, [&](const NeedStopped& need_stopped) {
       // Who has met a site and will meet it again, for a signal took it back, must find it as it was.
       if (!need_stopped.all() || awaits_replay(*image)) return image->wrap_later();

@@ -16,31 +16,15 @@
 #include <vector>
 
 #include "need_stopped.h"
-#include "recordings.h"
 #include "rtrace/loader/rendezvous.h"
 #include "rtrace/mech/address_space.h"
 #include "rtrace/mech/trampolines.h"
-#include "rtrace/plan/entry_patch.h"
 #include "rtrace/plan/plan.h"
 #include "services.h"
 #include "survival.h"
+#include "wrapping.h"
 
 namespace rtrace::session {
-
-// A function whose calls the threads record by themselves.
-struct WrappedFunction {
-  event::ProbeId probe{};
-  VirtAddr entry;                       // where its breakpoint would stand
-  elf::ObjectId caller{};               // of a call site
-  std::optional<int64_t> errno_offset;  // from the thread pointer, where a failure of it sets errno
-  bool through_slot = false;            // of its caller's GOT: nobody else's calls are recorded
-};
-
-// A call that is counted by its thread itself, and open; times in ns until then.
-struct OpenCounted {
-  event::ProbeId probe{};
-  uint64_t duration = 0, self = 0;
-};
 
 class Image {
  public:
@@ -109,7 +93,8 @@ class Image {
   bool unfinished() const { return unfinished_; }
   void finish_arming(const NeedStopped& need_stopped);
 
-  // image_wrappers.cc. Calls begin so often at a site that a trampoline would pay, where one may be made.
+  // image_wrappers.cc, image_turns.cc. Calls begin so often at a site that a trampoline would pay, where one
+  // may be made.
   void note_hot(VirtAddr site) { wrapping_.hot.push_back(site); }
   bool has_hot() const { return !wrapping_.hot.empty(); }
   void consider_hot();
@@ -121,6 +106,8 @@ class Image {
   void note_thread_pointer() {
     if (std::exchange(wrapping_.lacks_thread_pointer, false)) wrapping_.again_at = 0;
   }
+  // What comes before wrap_late(), while threads run.
+  void prepare_turn();
   // True where some have become ones: return sites may have no purpose any more.
   bool wrap_late(const NeedStopped& need_stopped);
   void note_idle_returns() { wrapping_.idle_returns = true; }
@@ -221,35 +208,6 @@ class Image {
   Image(Tag, const Image& parent, pid_t child);  // by clone_for() only
 
  private:
-  // A breakpoint that a wrapper is to replace.
-  struct Waiting {
-    plan::ProbePoint point;
-    event::ProbeId probe{};
-    std::string key;                        // in armed_
-    std::optional<plan::EntryPatch> entry;  // once its file was asked; of no meaning where a slot serves
-    bool borrows = false;                   // a frame: it may be unwound through
-    bool goes_elsewhere = true;             // FunctionCode
-    unsigned empty_slot = 0;                // so many times its slot led nowhere
-  };
-  struct Wrapping {
-    std::unique_ptr<mech::Trampolines> trampolines;
-    std::vector<VirtAddr> hot;  // sites that are to be considered
-    bool idle_returns = false;  // threads are stopped at return sites for nothing
-    std::vector<Waiting> waiting;
-    uint64_t again_at = 0, pause = 0;        // monotonic ns
-    bool lacks_thread_pointer = false;       // a static program's start-up code, which sets it
-    std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index
-    std::optional<Recordings> recordings;
-    std::vector<mech::CountedCalls> handed_on;
-    bool counts_closed = false;
-    uint64_t unplaced = 0;  // told so far
-    // The last ones: for functions without arguments in memory, and with.
-    std::array<std::optional<mech::BorrowedFrame>, 2> lent;
-    // Where returns are foretold, the last frame there, and in how many objects it was looked for.
-    std::optional<mech::BorrowedFrame> foretelling, foretold;
-    size_t sought_in = 0;
-  };
-
   void find_main_program();
   void find_linker_alone(const tracee::MapsEntry& begin);
   void adopt_program(const loader::LinkMap& map);
@@ -291,10 +249,14 @@ class Image {
   std::optional<event::ProbeId> wrapped_at(VirtAddr address) const;
   bool is_served(const plan::ProbePoint& point);
   void arm_point(const plan::ProbePoint& point, const std::string& no_room);
+  void hurry(Moment moment);
+  void take_turn(size_t most);
+  void bring_forward(size_t most);
   void wrap(const NeedStopped& need_stopped);
+  void stay_breakpoints(const std::string& reason);
   void consider_wrapping(const plan::ProbePoint& point, const Probe& probe);
   void stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, const std::string& reason);
-  void examine_waiting();
+  void examine_entries();
   void examine_borrowers();
   void borrow(mech::Trampolines::Function& function, const Waiting& for_whom);
   std::optional<mech::BorrowedFrame> lend_frame(const agent::FunctionPlan& plan);

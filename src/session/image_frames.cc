@@ -33,7 +33,7 @@ void Image::examine_borrowers() {
   std::vector<Waiting> rest;
   for (Waiting& function : wrapping_.waiting) {
     std::string why;
-    if (function.borrows && !function.entry) {
+    if (function.borrows && !std::exchange(function.looked_at, true)) {
       const auto code = code_of(function.point);
       if (!code) {
         why = "the code that it calls cannot be found";

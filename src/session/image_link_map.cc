@@ -71,10 +71,11 @@ void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
   space_->forget(object.range());
   space_->remove_probes_of(object.id);
   if (wrapping_.trampolines != nullptr) wrapping_.trampolines->forget(object.range());
-  std::erase_if(wrapping_.waiting, [&](const auto& function) {
-    return function.point.object == object.id ||
-           (function.point.slot && function.point.caller_object == object.id);
-  });
+  for (auto* functions : {&wrapping_.queued, &wrapping_.waiting})
+    std::erase_if(*functions, [&](const auto& function) {
+      return function.point.object == object.id ||
+             (function.point.slot && function.point.caller_object == object.id);
+    });
   std::erase_if(objects_, [&](const auto& candidate) { return candidate.id == object.id; });
   std::erase_if(implementations_, [&](const auto& answer) { return object.maps(answer.first); });
   std::erase_if(armed_, [&](const auto& point) {
@@ -125,6 +126,7 @@ void Image::sync_behind_hook(event::TraceeId who, const NeedStopped& need_stoppe
 
 void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
   const Arming arming(arming_);
+  hurry(moment);
   // First: its program may run, and begin meanwhile.
   const bool begun = moment != Moment::attach || has_dynamic_linker_begun();
   // It is changing at every other call of the hook.

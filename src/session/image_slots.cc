@@ -39,7 +39,7 @@ void Image::spread_heat(const plan::Plan& plan, std::vector<VirtAddr>& hot) {
 // too, only the function's entry can tell.
 void Image::examine_slots() {
   std::map<elf::ObjectId, std::vector<ElfAddr>> by_caller;
-  for (const Waiting& function : wrapping_.waiting) {
+  for (const Waiting& function : wrapping_.queued) {
     const elf::LoadedObject* caller = object(function.point.caller_object);
     if (function.point.slot && !function.entry && caller != nullptr)
       by_caller[caller->id].push_back(caller->in_file(function.point.slot));
@@ -50,7 +50,7 @@ void Image::examine_slots() {
     for (ElfAddr slot : caller.file->slots_used_otherwise(std::move(slots))) pointers.insert(caller.at(slot));
   }
   std::vector<Waiting> rest;
-  for (Waiting& function : wrapping_.waiting) {
+  for (Waiting& function : wrapping_.queued) {
     const bool asked = function.point.slot && !function.entry;
     if (asked && pointers.contains(function.point.slot)) {
       stays_breakpoint(function.point, services_.registry.at(function.probe), std::string(kAddressTaken));
@@ -59,17 +59,19 @@ void Image::examine_slots() {
     if (asked) function.entry.emplace();
     rest.push_back(std::move(function));
   }
-  wrapping_.waiting = std::move(rest);
+  wrapping_.queued = std::move(rest);
 }
 
 // Of objects whose slots are filled a little later. Those that wait for other threads then do so no longer
 // than they must.
 bool Image::awaits_slots(const plan::Objects& callers, plan::Relocated relocated) {
-  const bool some = std::ranges::any_of(wrapping_.waiting, [&](const Waiting& function) {
+  const auto is_theirs = [&](const Waiting& function) {
     return function.point.slot && std::ranges::any_of(callers, [&](const elf::LoadedObject& caller) {
              return caller.id == function.point.caller_object;
            });
-  });
+  };
+  const bool some =
+      std::ranges::any_of(wrapping_.waiting, is_theirs) || std::ranges::any_of(wrapping_.queued, is_theirs);
   if (some && relocated == plan::Relocated::yes) wrapping_.again_at = 0;
   return some;
 }

@@ -24,8 +24,9 @@ void Image::unwrap_copy(pid_t tid, const tracee::ProcessMemory& memory) const {
 void Image::inherit_wrapping(const Image& parent, uint64_t thread_pointer,
                              const std::optional<mech::ThreadState>& state, const NeedStopped& need_stopped) {
   wrapping_.hot = parent.wrapping_.hot;
+  wrapping_.queued = parent.wrapping_.queued;
   wrapping_.waiting = parent.wrapping_.waiting;
-  services_.to_wrap += wrapping_.waiting.size();
+  services_.to_wrap += wrapping_.unfinished();
   const mech::Trampolines* wrapped = parent.wrapping_.trampolines.get();
   if (wrapped == nullptr || !wrapped->begun()) return;
   auto own = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
@@ -49,7 +50,8 @@ void Image::unwrap_child(const mech::Trampolines& parent, const std::string& why
   unwrap(parent, pid_, space_->memory());
   std::erase_if(armed_, [](const auto& entry) { return entry.second.wrapped; });
   no_wrapping_ = why;
-  services_.to_wrap -= wrapping_.waiting.size();
+  services_.to_wrap -= wrapping_.unfinished();
+  wrapping_.queued.clear();
   wrapping_.waiting.clear();
   arm(plan::Objects(objects_), plan::Relocated::yes, need_stopped);
 }

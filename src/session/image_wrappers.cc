@@ -12,7 +12,6 @@
 namespace rtrace::session {
 namespace {
 
-constexpr uint64_t kFirstPause = 5'000'000, kLongestPause = 1'000'000'000;  // ns
 constexpr uint32_t kFewestFunctions = 2048, kMostFunctions = 16384;
 constexpr uint32_t kSummariesForThreads = 4096;
 constexpr uint64_t kRingBytes = uint64_t{1} << 18;
@@ -64,8 +63,8 @@ void Image::consider_wrapping(const plan::ProbePoint& point, const Probe& probe)
     reason = why_not_wrapped(point, probe, *defined_in, services_.options);
   if (reason.empty()) reason = why_not_told(point);
   if (!reason.empty()) return stays_breakpoint(point, probe, reason);
-  wrapping_.waiting.push_back({point, probe.id, armed_key(point), std::nullopt,
-                               alone && defined_in != nullptr && needs_borrowed_frame(point, *defined_in)});
+  wrapping_.queued.push_back({point, probe.id, armed_key(point), std::nullopt,
+                              alone && defined_in != nullptr && needs_borrowed_frame(point, *defined_in)});
   wrapping_.again_at = 0;
 }
 
@@ -85,14 +84,10 @@ void Image::stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, 
       armed.reason += "; no trampoline: " + reason;
 }
 
-bool Image::awaits_stop(uint64_t now) const {
-  return (!wrapping_.waiting.empty() || wrapping_.idle_returns) && now >= wrapping_.again_at;
-}
-
 // What the files say: the object's text is searched once for all of its functions.
-void Image::examine_waiting() {
+void Image::examine_entries() {
   std::map<elf::ObjectId, std::vector<Waiting*>> by_object;
-  for (Waiting& function : wrapping_.waiting)
+  for (Waiting& function : wrapping_.queued)
     if (!function.entry) by_object[function.point.object].push_back(&function);
   std::map<const Waiting*, std::string> refused;
   for (const auto& [id, functions] : by_object) {
@@ -119,13 +114,13 @@ void Image::examine_waiting() {
     }
   }
   std::vector<Waiting> rest;
-  for (Waiting& function : wrapping_.waiting) {
+  for (Waiting& function : wrapping_.queued) {
     if (const auto no = refused.find(&function); no != refused.end())
       stays_breakpoint(function.point, services_.registry.at(function.probe), no->second);
     else
       rest.push_back(std::move(function));
   }
-  wrapping_.waiting = std::move(rest);
+  wrapping_.queued = std::move(rest);
 }
 
 // The recorder, and room for the wrappers. What went wrong, in words.
@@ -134,8 +129,8 @@ std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
   const auto stopped = need_stopped();
   if (!stopped) return "no thread of the process could be stopped";
   std::map<elf::ObjectId, uint64_t> bytes;
-  for (const Waiting& function : wrapping_.waiting)
-    bytes[function.point.object] += mech::Trampolines::kCodeBytes;
+  for (const auto* functions : {&wrapping_.queued, &wrapping_.waiting})
+    for (const Waiting& function : *functions) bytes[function.point.object] += mech::Trampolines::kCodeBytes;
   const mech::Foothold::Means means{space_->memory(), services_.ledger, *stopped, find_slack()};
   for (const auto& [id, size] : bytes) {
     const elf::LoadedObject* in = object(id);
@@ -147,7 +142,7 @@ std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
   if (wrapping_.trampolines == nullptr)
     wrapping_.trampolines = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
   std::string failure =
-      wrapping_.trampolines->begin(means, recorder_setting(wrapping_.waiting.size(), services_));
+      wrapping_.trampolines->begin(means, recorder_setting(wrapping_.unfinished(), services_));
   if (failure.empty()) failure = hear_recorder(need_stopped);
   if (failure.empty() && services_.recording == agent::Mode::record && !wrapping_.recordings)
     wrapping_.recordings.emplace(wrapping_.trampolines->records());
@@ -192,36 +187,6 @@ Recordings* Image::recordings() {
   return wrapping_.recordings ? &*wrapping_.recordings : nullptr;
 }
 
-void Image::wrap_later() {
-  wrapping_.pause = std::clamp(2 * wrapping_.pause, kFirstPause, kLongestPause);
-  wrapping_.again_at = monotonic_now() + wrapping_.pause;
-}
-
-void Image::wrap(const NeedStopped& need_stopped) {
-  if (wrapping_.waiting.empty()) return;
-  examine_borrowers();
-  examine_slots();
-  examine_waiting();
-  if (wrapping_.waiting.empty()) return;
-  wrap_later();
-  const auto all = need_stopped.all();
-  if (!all) return;
-  if (const std::string failure = prepare_recorder(need_stopped); !failure.empty()) {
-    for (const Waiting& function : std::exchange(wrapping_.waiting, {}))
-      stays_breakpoint(function.point, services_.registry.at(function.probe), failure);
-    return;
-  }
-  wrap_waiting(*all);
-}
-
-// When nobody waits for what an object has brought.
-bool Image::wrap_late(const NeedStopped& need_stopped) {
-  const size_t before = wrapping_.functions.size();
-  wrap(need_stopped);
-  report_armed();
-  return wrapping_.functions.size() > before;
-}
-
 // Where the stopped thread stands, taken back to its own code where that is about to be whole again.
 std::optional<VirtAddr> Image::out_of_copy(pid_t tid, const std::unordered_set<VirtAddr>& awaited) {
   auto regs = tracee::registers(tid);
@@ -243,7 +208,7 @@ void Image::give_up_returns(const std::unordered_set<VirtAddr>& awaited, const s
   if (standing.size() != all.size()) return;
   wrapping_.idle_returns = false;
   wrapping_.pause = 0;
-  wrapping_.again_at = monotonic_now() + kFirstPause;
+  wrapping_.again_at = monotonic_now() + kFirstWrapPause;
   space_->give_up_returns(awaited, standing);
 }
 
@@ -269,6 +234,7 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
 
 void Image::comes_later(Waiting function, const mech::Busy& busy) {
   RTRACE_LOG(session, 1, "no trampoline at {} yet: {}", function.point.address, busy.reason);
+  function.tried = true;
   wrapping_.waiting.push_back(std::move(function));
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Attaching to processes that run, and leaving them as they were."""
+import json
 import os
 import re
 import signal
@@ -119,6 +120,26 @@ class Attach(unittest.TestCase):
                 process.expect("done")
                 seen.append(rtrace.stop().trace)
             self.assertEqual(seen[0], seen[1])
+
+    def test_of_many_functions_all_become_trampolines_while_the_process_runs_between(self):
+        def turns(rtrace):
+            whole = [line for line in rtrace.lines_so_far() if line.startswith("{") and line.endswith("}")]
+            reports = [line["probes"] for line in map(json.loads, whole) if line["type"] == "probes"]
+            return [len(probes) for probes in reports if probes[0]["mechanism"] == "trampoline"]
+
+        with waits() as process:
+            rtrace = attach(process.pid, options=("--json", "--mechanism=trampoline", "-x", "*@libc.so.6"))
+
+            def done():
+                process.go()
+                process.expect("done")
+                return sum(turns(rtrace)) > 2000
+            harness.wait_until(done, "2000 trampolines")
+            self.assertGreater(len(turns(rtrace)), 10)
+            self.assertEqual(rtrace.stop().status, 0)
+            self.assertEqual(harness.altered_code(process.pid), [])
+            process.go()
+            process.expect("done")
 
 
 class Refusals(unittest.TestCase):

@@ -68,6 +68,7 @@ struct BreakpointSite {
   bool resolver = false;     // owner: an IFUNC's resolver, whose answer is waited for
   bool resolved = false;     // owner: the place to which such a resolver returned
   bool asks = false;         // owner: the recorder, which wants us to see the thread
+  uint32_t met = 0;          // so many times, on whatever account
   Heat calls;                // that begin here
   bool considered = false;   // they were hot once
   Heat idle;                 // passed for nothing: no call that was awaited returned

@@ -1,0 +1,102 @@
+// When breakpoints get their turn to become trampolines. In a process that runs threads wait at breakpoints
+// while code is examined, and all of them while it is patched: so never for many functions at a time.
+#include <algorithm>
+#include <set>
+
+#include "image.h"
+
+namespace rtrace::session {
+namespace {
+
+constexpr uint64_t kLongestPause = 1'000'000'000;  // ns
+constexpr size_t kAtOnce = 128;                    // as a rule some ms
+
+}  // namespace
+
+void Image::hurry(Moment moment) {
+  wrapping_.at_once = moment == Moment::attach ? kAtOnce : SIZE_MAX;
+}
+
+bool Image::awaits_stop(uint64_t now) const {
+  return (wrapping_.unfinished() != 0 || wrapping_.idle_returns) && now >= wrapping_.again_at;
+}
+
+void Image::take_turn(size_t most) {
+  if (!std::ranges::all_of(wrapping_.queued,
+                           [](const Waiting& function) { return function.entry.has_value(); })) {
+    examine_slots();
+    examine_entries();
+  }
+  // Others wait for threads to stand elsewhere.
+  const auto untried = static_cast<size_t>(
+      std::ranges::count_if(wrapping_.waiting, [](const Waiting& function) { return !function.tried; }));
+  if (most > untried) bring_forward(most - untried);
+  examine_borrowers();
+}
+
+// Those that were met most, and what shares a GOT slot with them.
+void Image::bring_forward(size_t most) {
+  auto& queued = wrapping_.queued;
+  if (queued.size() > most) {
+    const auto met = [&](const Waiting& function) {
+      const mech::BreakpointSite* site = space_->find(function.point.address);
+      return site != nullptr ? site->met : 0;
+    };
+    std::ranges::stable_sort(queued, std::ranges::greater(), met);
+  }
+  const auto first = queued.begin(), end = first + static_cast<ptrdiff_t>(std::min(most, queued.size()));
+  std::set<VirtAddr> slots;
+  std::for_each(first, end, [&](const Waiting& function) { slots.insert(function.point.slot); });
+  slots.erase(VirtAddr{});
+  const auto last = std::stable_partition(
+      end, queued.end(), [&](const Waiting& function) { return slots.contains(function.point.slot); });
+  std::move(first, last, std::back_inserter(wrapping_.waiting));
+  queued.erase(first, last);
+}
+
+void Image::wrap_later() {
+  wrapping_.pause = std::clamp(2 * wrapping_.pause, kFirstWrapPause, kLongestPause);
+  wrapping_.again_at = monotonic_now() + wrapping_.pause;
+}
+
+void Image::wrap(const NeedStopped& need_stopped) {
+  if (wrapping_.unfinished() == 0) return;
+  const uint64_t begin = monotonic_now();
+  if (wrapping_.unfinished() > wrapping_.at_once && !std::exchange(wrapping_.many, true)) {
+    wrapping_.again_at = begin + kFirstWrapPause;  // whoever has met one of their breakpoints goes on first
+    return;
+  }
+  take_turn(wrapping_.at_once);
+  if (!wrapping_.waiting.empty()) {
+    wrap_later();
+    const auto all = need_stopped.all();
+    if (!all) return;
+    if (const std::string failure = prepare_recorder(need_stopped); !failure.empty())
+      return stay_breakpoints(failure);
+    wrap_waiting(*all);
+  }
+  const uint64_t end = monotonic_now();
+  if (!wrapping_.queued.empty()) wrapping_.again_at = end + std::max(kFirstWrapPause, 2 * (end - begin));
+}
+
+// All that are left.
+void Image::stay_breakpoints(const std::string& reason) {
+  for (auto* functions : {&wrapping_.waiting, &wrapping_.queued})
+    for (const Waiting& function : std::exchange(*functions, {}))
+      stays_breakpoint(function.point, services_.registry.at(function.probe), reason);
+}
+
+void Image::prepare_turn() {
+  wrapping_.at_once = kAtOnce;
+  take_turn(kAtOnce);
+}
+
+// When nobody waits for what an object has brought.
+bool Image::wrap_late(const NeedStopped& need_stopped) {
+  const size_t before = wrapping_.functions.size();
+  wrap(need_stopped);
+  report_armed();
+  return wrapping_.functions.size() > before;
+}
+
+}  // namespace rtrace::session

@@ -90,7 +90,8 @@ struct JsonSink::Impl {
   void write_probes(const Probes& probes, size_t next);
   void write_call(const OpenCall& call, const decode::CallReturned* returned,
                   std::span<const decode::Argument> at_return, Outcome outcome);
-  OpenCall take_call(const decode::ProbeLabel* label, event::CallId call, unsigned depth, uint64_t duration);
+  template <typename Ended>
+  OpenCall take_call(const Ended& call);
   const std::string& members_of(const decode::ProbeLabel& label, const std::string& caller = {});
 
   Output& output;
@@ -188,13 +189,14 @@ const std::string& JsonSink::Impl::members_of(const decode::ProbeLabel& label, c
   return text;
 }
 
-OpenCall JsonSink::Impl::take_call(const decode::ProbeLabel* label, event::CallId call, unsigned depth,
-                                   uint64_t duration) {
-  if (auto known = open.leave(header.who, call)) return std::move(*known);
+template <typename Ended>
+OpenCall JsonSink::Impl::take_call(const Ended& call) {
+  if (auto known = open.leave(header.who, call.call)) return std::move(*known);
   OpenCall unknown{header, {}};
-  unknown.header.time.realtime -= std::min(duration, header.time.realtime);
-  unknown.entered.label = label;
-  unknown.entered.depth = depth;
+  unknown.header.time.realtime -= std::min(call.duration, header.time.realtime);
+  unknown.entered.label = call.label;
+  unknown.entered.depth = call.depth;
+  unknown.entered.inherited = call.inherited;
   return unknown;
 }
 
@@ -238,6 +240,10 @@ void JsonSink::Impl::write_call(const OpenCall& call, const decode::CallReturned
   }
   if (!outcome.word.empty()) json.member("outcome", outcome.word);
   if (!outcome.reason.empty()) json.member("reason", outcome.reason);
+  if (call.entered.inherited) {
+    json.key("inherited");
+    json.boolean(true);
+  }
   end();
 }
 
@@ -253,13 +259,12 @@ void JsonSink::Impl::operator()(const decode::CallEntered& call) {
 
 void JsonSink::Impl::operator()(const decode::CallReturned& call) {
   if (!options.calls) return;
-  write_call(take_call(call.label, call.call, call.depth, call.duration), &call, call.arguments, {});
+  write_call(take_call(call), &call, call.arguments, {});
 }
 
 void JsonSink::Impl::operator()(const decode::CallAbandoned& call) {
   if (!options.calls) return;
-  write_call(take_call(call.label, call.call, call.depth, call.duration), nullptr, call.arguments,
-             {call.still_open ? "open" : "no return", ""});
+  write_call(take_call(call), nullptr, call.arguments, {call.still_open ? "open" : "no return", ""});
 }
 
 void JsonSink::Impl::operator()(const decode::SignalDelivered& signal) {

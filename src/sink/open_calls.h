@@ -41,6 +41,7 @@ class OpenCalls {
       if (at->second.header.who.tid == parent.tid) inherited.push_back(at->second);
     for (OpenCall& call : inherited) {
       call.header.who = {fork.child, fork.child, 0};
+      call.entered.inherited = true;
       enter(call.header, std::move(call.entered));
     }
   }

@@ -81,7 +81,9 @@ void SummarySink::take(const decode::Record& record) {
   if (const auto* calls = std::get_if<decode::CallsCounted>(&record.body)) counted(*calls);
 }
 
+// A call that a fork child has from its parent is the parent's: it was entered once.
 void SummarySink::entered(const decode::CallEntered& call) {
+  if (call.inherited) return;
   SummaryRow* row = row_of(*call.label);
   if (row == nullptr) return add(table_.overflowed, 1);
   change(*row, [&](CallNumbers& numbers) {
@@ -93,7 +95,6 @@ void SummarySink::entered(const decode::CallEntered& call) {
   });
 }
 
-// A call that a fork child has from its parent is the parent's: it was entered once.
 void SummarySink::returned(const decode::CallReturned& call) {
   if (call.inherited) return;
   SummaryRow* row = row_of(*call.label);

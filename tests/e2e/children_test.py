@@ -7,6 +7,7 @@ import unittest
 import unittest.mock
 
 import harness
+import json_lines
 
 
 def calls(result):
@@ -75,7 +76,7 @@ class Nested(unittest.TestCase):
         self.assertEqual(results[0].stdout, results[1].stdout, results)
         self.assertEqual(results[0].status, results[1].status, results)
         if not harness.MECHANISM:  # else that line is the harness's
-            self.assertRegex(results[1].stderr, r"rtrace: \d+ trampolines, 0 breakpoints\n")
+            self.assertRegex(results[1].stderr, r"rtrace: \d+ trampolines?, 0 breakpoints\n")
         return results
 
     def test_every_process_shows_the_same_lines(self):
@@ -88,11 +89,21 @@ class Nested(unittest.TestCase):
 
     def test_calls_that_children_were_forked_in_count_once(self):
         words = [harness.target("nested_forks"), "3"]
-        tables = [harness.Summary(result.trace) for result in self.both(["-c", "-x", "branch+add"], words)]
-        self.assertEqual(tables[0].calls(), tables[1].calls())
-        self.assertEqual(tables[0].calls()["branch"], 4)
-        for table in tables:
-            self.assertNotIn("+", table.rows["branch"]["seconds"])
+        for options in ([], ["--where", "arg1 >= 0"]):
+            results = self.both(["-c", "-x", "branch+add", *options], words)
+            tables = [harness.Summary(result.trace) for result in results]
+            self.assertEqual(tables[0].calls(), tables[1].calls())
+            self.assertEqual(tables[0].calls()["branch"], 4)
+            for table in tables:
+                self.assertNotIn("+", table.rows["branch"]["seconds"])
+
+    def test_as_data_those_are_marked_in_the_children(self):
+        for result in self.both(["--json", "-x", "branch"], [harness.target("nested_forks"), "3"]):
+            calls = json_lines.Lines(result.trace).calls
+            own = [made for made in calls if "inherited" not in made]
+            self.assertEqual((len(own), len(calls)), (4, 1 + 2 + 3 + 4 + 4))
+            for made in calls:
+                self.assertIn((made["ts"], made["args"]), [(one["ts"], one["args"]) for one in own])
 
     def test_a_perl_with_children_is_counted_alike(self):
         script = ("for (1..5) { my $p = fork(); if (!$p) { my @a = map { \"x$_\" } 1..500; exit 0 } waitpid($p, 0) } "

@@ -61,6 +61,7 @@ struct CallEntered {
   std::optional<std::string> unseen_return;
   std::vector<StackFrame> frames;  // -w
   std::string caller;  // of entries, for JSON: the object that the return address lies in, where it is known
+  bool inherited = false;  // it was its process's parent that entered it, before it was forked
 };
 
 struct CallReturned {

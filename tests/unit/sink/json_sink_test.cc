@@ -135,7 +135,9 @@ TEST_F(JsonSinkTest, AForkChildReturnsFromItsParentsCallsToo) {
   sink.end();
   ASSERT_EQ(lines().size(), 4u);
   EXPECT_THAT(lines()[2], HasSubstr(R"("pid":200,"tid":200,)"));
+  EXPECT_THAT(lines()[2], HasSubstr(R"(,"inherited":true})"));
   EXPECT_THAT(lines()[3], HasSubstr(R"("pid":100,"tid":7,)"));
+  EXPECT_THAT(lines()[3], Not(HasSubstr("inherited")));
   for (int i : {2, 3}) EXPECT_THAT(lines()[static_cast<size_t>(i)], HasSubstr(R"("raw":"5")"));
 }
 

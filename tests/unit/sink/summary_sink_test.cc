@@ -41,6 +41,9 @@ TEST_F(SummaryTest, WhatAForkChildReturnsFromIsItsParentsCall) {
   const auto f = call_site("f");
   calls(f, 1, 2000);
   for (const bool returns : {true, false}) {
+    auto entry = thread.enter(f, 1, {});
+    std::get<decode::CallEntered>(entry.body).inherited = true;
+    sink.take(entry);
     auto record = returns ? thread.leave(f, 1, {}) : thread.abandon(f, 1);
     if (auto* returned = std::get_if<decode::CallReturned>(&record.body)) returned->inherited = true;
     if (auto* abandoned = std::get_if<decode::CallAbandoned>(&record.body)) abandoned->inherited = true;

@@ -56,7 +56,13 @@ proto::Catalogue& Prototypes::catalogue() {
   else if (!home.empty())
     catalogue_->add_folder(home + "/.config/rtrace");
   if (!home.empty()) catalogue_->add_folder(home + "/.ltrace.conf");
-  catalogue_->add_shipped(shipped_configuration());
+  const std::string shipped = shipped_configuration();
+  catalogue_->add_shipped(shipped);
+  if (std::error_code error; !std::filesystem::exists(shipped, error))
+    reporter_.notice(
+        fmt::format("the prototypes that come with rtrace are not beside it (share/rtrace/conf in the folder "
+                    "above its own, or {}): arguments are guessed where nothing else tells",
+                    shipped));
   // ltrace's own: one file for everything until 0.7.3, one for each library since 0.7.91.
   catalogue_->add_fallback("/etc/ltrace.conf");
   catalogue_->add_fallback("/usr/share/ltrace");

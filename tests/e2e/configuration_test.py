@@ -89,6 +89,19 @@ class Order(Places):
                 pass
         self.assertEqual(self.line(rtrace=rtrace), '"home", { 1, 2 }) = 105')
 
+    def test_that_what_comes_with_rtrace_is_not_there_is_said(self):
+        rtrace = self.path("prefix/bin/rtrace")
+        os.makedirs(os.path.dirname(rtrace))
+        shutil.copy(harness.RTRACE, rtrace)
+        words = ["-x", "spot_find", "--", harness.target("spotter_bare")]
+        self.assertRegex(self.run_rtrace(words, rtrace=rtrace).stderr,
+                         r"(?m)^rtrace: the prototypes that come with rtrace are not beside it .*%s\)"
+                         % re.escape(self.path("prefix/bin/conf")))
+        for folder in ("prefix/share/rtrace/conf", "prefix/bin/conf"):
+            os.makedirs(self.path(folder))
+            self.assertNotIn("beside it", self.run_rtrace(words, rtrace=rtrace).stderr)
+            os.rmdir(self.path(folder))
+
     def test_the_folder_in_the_home_where_the_environment_names_none(self):
         self.names("home/.config/rtrace/libspot.so.conf", "CONFIG")
         self.names("home/.ltrace.conf", "HOME")

@@ -121,6 +121,7 @@ class Attach(unittest.TestCase):
                 seen.append(rtrace.stop().trace)
             self.assertEqual(seen[0], seen[1])
 
+    @unittest.skipIf(harness.MECHANISM, "which of them become trampolines is not what it is about")
     def test_of_many_functions_all_become_trampolines_while_the_process_runs_between(self):
         def turns(rtrace):
             whole = [line for line in rtrace.lines_so_far() if line.startswith("{") and line.endswith("}")]

@@ -156,6 +156,7 @@ class OtherUsers(unittest.TestCase):
         for path in (harness.RTRACE, harness.target("waits"), harness.target("libfixture.so")):
             shutil.copy(path, cls.folder.name)
         cls.rtrace = os.path.join(cls.folder.name, os.path.basename(harness.RTRACE))
+        os.mkdir(os.path.join(cls.folder.name, "conf"))
 
     @classmethod
     def tearDownClass(cls):

@@ -88,6 +88,7 @@ void Image::stay_breakpoints(const std::string& reason) {
 
 void Image::prepare_turn() {
   wrapping_.at_once = kAtOnce;
+  wrapping_.many = true;  // threads have run since they came
   take_turn(kAtOnce);
 }
 

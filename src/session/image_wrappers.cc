@@ -208,7 +208,8 @@ void Image::give_up_returns(const std::unordered_set<VirtAddr>& awaited, const s
   if (standing.size() != all.size()) return;
   wrapping_.idle_returns = false;
   wrapping_.pause = 0;
-  wrapping_.again_at = monotonic_now() + kFirstWrapPause;
+  const uint64_t soon = monotonic_now() + kFirstWrapPause;
+  wrapping_.again_at = wrapping_.queued.empty() ? soon : std::max(wrapping_.again_at, soon);
   space_->give_up_returns(awaited, standing);
 }
 

@@ -49,7 +49,9 @@ bool Engine::attach(pid_t pid) {
     const auto failure = try_attach(pid);
     if (!failure) return true;
     const uint64_t waited = monotonic_now() - begun;
-    if (waited >= failure->may_pass || should_end()) {
+    // Threads of processes that are attached already stand at their breakpoints meanwhile.
+    const uint64_t patience = tasks_.empty() ? failure->may_pass : std::min(failure->may_pass, kExecEnds);
+    if (waited >= patience || should_end()) {
       reporter_.say("cannot attach to " + failure->words);
       return false;
     }

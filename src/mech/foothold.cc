@@ -54,10 +54,13 @@ std::string Foothold::make_room(const Means& means, Range near, size_t sites,
   return table_has_room(sites) ? std::string() : map_table(means, sites + 64);
 }
 
+bool Foothold::has_code_room(Range near, uint64_t bytes) const {
+  return exists() && arena_.room_near(near.begin) >= bytes && arena_.room_near(near.end) >= bytes;
+}
+
 std::string Foothold::make_code_room(const Means& means, Range near, uint64_t bytes,
                                      const std::vector<tracee::MapsEntry>& maps) {
-  const bool room = arena_.room_near(near.begin) >= bytes && arena_.room_near(near.end) >= bytes;
-  return exists() && room ? std::string() : make_chunk(means, near, bytes, 0, maps);
+  return has_code_room(near, bytes) ? std::string() : make_chunk(means, near, bytes, 0, maps);
 }
 
 // The first brings a table with room for so many sites and some more.

@@ -49,17 +49,24 @@ bool Engine::attach(pid_t pid) {
     const auto failure = try_attach(pid);
     if (!failure) return true;
     const uint64_t waited = monotonic_now() - begun;
-    // Threads of processes that are attached already stand at their breakpoints meanwhile.
-    const uint64_t patience = tasks_.empty() ? failure->may_pass : std::min(failure->may_pass, kExecEnds);
-    if (waited >= patience || should_end()) {
+    if (waited >= failure->may_pass || should_end()) {
       reporter_.say("cannot attach to " + failure->words);
       return false;
     }
     if (failure->tracer_leaves != 0 && waited > kOrphanUntold && !std::exchange(told, true))
       reporter_.notice(fmt::format("{}: process {} (rtrace-engine) is leaving it; waiting for that", pid,
                                    failure->tracer_leaves));
+    attend();
     if (attempt > kAttachAtOnce) nanosleep(&kAttachPause, nullptr);
   }
+}
+
+// To those that are attached already.
+void Engine::attend() {
+  if (tasks_.empty()) return;
+  keep_time();
+  (void)take_records();
+  handle_pending();
 }
 
 // Why what was said of it may pass, if it may.

@@ -138,6 +138,7 @@ class Engine {
     uint64_t may_pass = 0;    // ns from the first attempt, after which nothing else is to be expected
     pid_t tracer_leaves = 0;  // what is waited for then
   };
+  void attend();
   static NotAttached not_attached(pid_t pid, const Standing& standing, const std::string& reason);
   std::optional<NotAttached> try_attach(pid_t pid);
   void begin_attached(Process& process);

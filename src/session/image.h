@@ -253,8 +253,11 @@ class Image {
   void take_turn(size_t most);
   void bring_forward(size_t most);
   void wrap(const NeedStopped& need_stopped);
+  void end_turn(const NeedStopped& need_stopped);
   void stay_breakpoints(const std::string& reason);
   void consider_wrapping(const plan::ProbePoint& point, const Probe& probe);
+  void note_realised(const plan::ProbePoint& point, const Probe& probe, std::string_view mechanism,
+                     const std::string& reason);
   void stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, const std::string& reason);
   void examine_entries();
   void examine_borrowers();
@@ -284,6 +287,7 @@ class Image {
   bool leads_there_too(const Waiting& function) const;
   std::variant<mech::Trampolines::Function, mech::Declined> wanted_for(const Waiting& function);
   void note_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped);
+  bool has_gone(const Waiting& function);
   void comes_later(Waiting function, const mech::Busy& busy);
   mech::Trampolines::Answer wrap_one(const Waiting& function, std::span<const mech::StoppedThread> threads);
   std::optional<int64_t> errno_of(const Waiting& function);

@@ -72,7 +72,7 @@ void Image::unload(const loader::LinkMapEntry& entry, event::TraceeId who) {
   space_->remove_probes_of(object.id);
   if (wrapping_.trampolines != nullptr) wrapping_.trampolines->forget(object.range());
   for (auto* functions : {&wrapping_.queued, &wrapping_.waiting})
-    std::erase_if(*functions, [&](const auto& function) {
+    services_.to_wrap -= std::erase_if(*functions, [&](const auto& function) {
       return function.point.object == object.id ||
              (function.point.slot && function.point.caller_object == object.id);
     });

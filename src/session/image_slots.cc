@@ -70,10 +70,9 @@ bool Image::awaits_slots(const plan::Objects& callers, plan::Relocated relocated
              return caller.id == function.point.caller_object;
            });
   };
-  const bool some =
-      std::ranges::any_of(wrapping_.waiting, is_theirs) || std::ranges::any_of(wrapping_.queued, is_theirs);
-  if (some && relocated == plan::Relocated::yes) wrapping_.again_at = 0;
-  return some;
+  const bool tried = std::ranges::any_of(wrapping_.waiting, is_theirs);
+  if (tried && relocated == plan::Relocated::yes) wrapping_.again_at = 0;
+  return tried || std::ranges::any_of(wrapping_.queued, is_theirs);
 }
 
 // Takes what slots serve out of `waiting`.
@@ -86,7 +85,7 @@ void Image::wrap_slots(std::vector<Waiting>& waiting, std::span<const mech::Stop
                                            [](const Waiting& call) { return !call.point.tail_jump; });
   std::map<VirtAddr, mech::Trampolines::Answer> answers;
   for (auto call = calls.begin(); call != jumps; ++call) {
-    if (space_->find(call->point.address) == nullptr) continue;  // its object has gone
+    if (has_gone(*call)) continue;
     std::vector<const Waiting*> its;
     for (auto jump = jumps; jump != calls.end(); ++jump)
       if (jump->point.slot == call->point.slot) its.push_back(&*jump);

@@ -13,8 +13,9 @@ constexpr size_t kAtOnce = 128;                    // as a rule some ms
 
 }  // namespace
 
+// Before a command begins nobody else waits; once turns have begun a library's functions await theirs.
 void Image::hurry(Moment moment) {
-  wrapping_.at_once = moment == Moment::attach ? kAtOnce : SIZE_MAX;
+  wrapping_.at_once = moment == Moment::hook && !wrapping_.many ? SIZE_MAX : kAtOnce;
 }
 
 bool Image::awaits_stop(uint64_t now) const {
@@ -61,12 +62,18 @@ void Image::wrap_later() {
 
 void Image::wrap(const NeedStopped& need_stopped) {
   if (wrapping_.unfinished() == 0) return;
-  const uint64_t begin = monotonic_now();
+  wrapping_.turn_began = monotonic_now();
   if (wrapping_.unfinished() > wrapping_.at_once && !std::exchange(wrapping_.many, true)) {
-    wrapping_.again_at = begin + kFirstWrapPause;  // whoever has met one of their breakpoints goes on first
+    wrapping_.again_at = wrapping_.turn_began + kFirstWrapPause;  // whoever has met one goes on first
     return;
   }
+  // Without a limit only where no other thread is to be waited for.
+  if (wrapping_.at_once == SIZE_MAX && !need_stopped.all()) return wrap_later();
   take_turn(wrapping_.at_once);
+  end_turn(need_stopped);
+}
+
+void Image::end_turn(const NeedStopped& need_stopped) {
   if (!wrapping_.waiting.empty()) {
     wrap_later();
     const auto all = need_stopped.all();
@@ -75,8 +82,9 @@ void Image::wrap(const NeedStopped& need_stopped) {
       return stay_breakpoints(failure);
     wrap_waiting(*all);
   }
-  const uint64_t end = monotonic_now();
-  if (!wrapping_.queued.empty()) wrapping_.again_at = end + std::max(kFirstWrapPause, 2 * (end - begin));
+  const uint64_t now = monotonic_now();
+  if (!wrapping_.queued.empty())
+    wrapping_.again_at = now + std::max(kFirstWrapPause, 2 * (now - wrapping_.turn_began));
 }
 
 // All that are left.
@@ -89,13 +97,15 @@ void Image::stay_breakpoints(const std::string& reason) {
 void Image::prepare_turn() {
   wrapping_.at_once = kAtOnce;
   wrapping_.many = true;  // threads have run since they came
+  wrapping_.turn_began = monotonic_now();
   take_turn(kAtOnce);
+  report_armed();
 }
 
 // When nobody waits for what an object has brought.
 bool Image::wrap_late(const NeedStopped& need_stopped) {
   const size_t before = wrapping_.functions.size();
-  wrap(need_stopped);
+  end_turn(need_stopped);
   report_armed();
   return wrapping_.functions.size() > before;
 }

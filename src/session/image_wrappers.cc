@@ -49,6 +49,7 @@ void Image::consider_hot() {
     if (std::ranges::find(hot, point.address) == hot.end() || !armed_.contains(armed_key(point))) continue;
     consider_wrapping(point, services_.registry.add(point, objects_, services_.objects));
   }
+  report_armed();
 }
 
 // As a breakpoint stands there already it may stay one.
@@ -79,9 +80,19 @@ void Image::stays_breakpoint(const plan::ProbePoint& point, const Probe& probe, 
     services_.reporter.note("breakpoints, though called often: " + reason, name);
     explain(words);
   }
-  for (decode::ArmedProbe& armed : newly_armed_)
-    if (armed.label == &probe.label && armed.address == point.address)
-      armed.reason += "; no trampoline: " + reason;
+  note_realised(point, probe, "breakpoint", point.reason + "; no trampoline: " + reason);
+}
+
+// Where probes are listed: with those that are told next, or once more.
+void Image::note_realised(const plan::ProbePoint& point, const Probe& probe, std::string_view mechanism,
+                          const std::string& reason) {
+  const auto told = std::ranges::find_if(newly_armed_, [&](const decode::ArmedProbe& armed) {
+    return armed.label == &probe.label && armed.address == point.address;
+  });
+  if (told != newly_armed_.end())
+    told->mechanism = mechanism, told->reason = reason;
+  else if (services_.options.lists_probes())
+    newly_armed_.push_back({&probe.label, point.address, std::string(mechanism), reason});
 }
 
 // What the files say: the object's text is searched once for all of its functions.
@@ -134,7 +145,7 @@ std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
   const mech::Foothold::Means means{space_->memory(), services_.ledger, *stopped, find_slack()};
   for (const auto& [id, size] : bytes) {
     const elf::LoadedObject* in = object(id);
-    if (in == nullptr) continue;
+    if (in == nullptr || space_->foothold().has_code_room(in->range(), size)) continue;
     read_maps_again();
     if (auto failure = space_->foothold().make_code_room(means, in->range(), size, maps_); !failure.empty())
       return failure;
@@ -221,7 +232,7 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
   auto waiting = std::exchange(wrapping_.waiting, {});
   wrap_slots(waiting, threads);
   for (Waiting& function : waiting) {
-    if (space_->find(function.point.address) == nullptr) continue;  // its object has gone
+    if (has_gone(function)) continue;
     const auto answer = wrap_one(function, threads);
     if (const auto* declined = std::get_if<mech::Declined>(&answer))
       stays_breakpoint(function.point, services_.registry.at(function.probe), declined->reason);
@@ -231,6 +242,13 @@ void Image::wrap_waiting(const std::vector<pid_t>& all) {
       comes_later(std::move(function), std::get<mech::Busy>(answer));
   }
   if (wrapping_.waiting.empty()) wrapping_.pause = 0;
+}
+
+// With its object.
+bool Image::has_gone(const Waiting& function) {
+  const bool gone = space_->find(function.point.address) == nullptr;
+  services_.to_wrap -= gone;
+  return gone;
 }
 
 void Image::comes_later(Waiting function, const mech::Busy& busy) {
@@ -291,16 +309,9 @@ void Image::say_wrapped(const Waiting& function, const mech::Trampolines::Wrappe
   armed = {point.slot ? point.caller_object : point.object, wrapped.jump, wrapped.stands, true,
            point.caller_object};
   const Probe& probe = services_.registry.at(function.probe);
-  bool told = false;
-  for (decode::ArmedProbe& report : newly_armed_) {
-    if (report.label != &probe.label || report.address != point.address) continue;
-    report.mechanism = "trampoline";
-    told = true;
-  }
   if (services_.options.mechanism == Options::Mechanism::automatic)
     services_.reporter.note("trampolines since they were called often", probe.label.text());
-  if (!told && services_.options.lists_probes())
-    newly_armed_.push_back({&probe.label, point.address, "trampoline", point.reason});
+  note_realised(point, probe, "trampoline", point.reason);
   if (!services_.options.explain) return;
   const std::string how =
       point.slot

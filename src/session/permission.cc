@@ -30,10 +30,12 @@ bool is_dumpable(pid_t pid, const tracee::StatusFields& status) {
   return stat(fmt::format("/proc/{}/status", pid).c_str(), &info) != 0 || info.st_uid == status.effective_uid;
 }
 
-// Its parent is another program then, whoever takes in orphans: as a rule process 1, of which we may not be
-// allowed to see the program.
+// Its parent has ended, or is another program, whoever takes in orphans: as a rule process 1, of which we may
+// not be allowed to see the program.
 bool is_orphaned_engine(const std::string& name, pid_t tracer, pid_t parent) {
   if (!name.starts_with("rtrace-engine")) return false;
+  const auto above = tracee::read_status(parent);
+  if (!above || above->state == 'Z' || above->state == 'X' || !above->has_memory) return true;
   struct stat its {};
   struct stat parents {};
   if (stat(fmt::format("/proc/{}/exe", tracer).c_str(), &its) != 0 ||

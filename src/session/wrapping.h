@@ -55,9 +55,9 @@ struct Wrapping {
   bool many = false;                     // more than that have come at a time
   std::vector<Waiting> queued, waiting;  // before their turn, and then until all threads stand right
   size_t unfinished() const { return queued.size() + waiting.size(); }
-  uint64_t again_at = 0, pause = 0;        // monotonic ns
-  bool lacks_thread_pointer = false;       // a static program's start-up code, which sets it
-  std::vector<WrappedFunction> functions;  // by mech::Trampolines::Wrapped::index
+  uint64_t again_at = 0, pause = 0, turn_began = 0;  // monotonic ns
+  bool lacks_thread_pointer = false;                 // a static program's start-up code, which sets it
+  std::vector<WrappedFunction> functions;            // by mech::Trampolines::Wrapped::index
   std::optional<Recordings> recordings;
   std::vector<mech::CountedCalls> handed_on;
   bool counts_closed = false;

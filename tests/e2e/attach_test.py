@@ -24,6 +24,28 @@ def count(result):
     return result.trace.count("add@libfixture.so(")
 
 
+def reports(lines):
+    """The probes of each line of JSON that has some."""
+    whole = [line for line in lines if line.startswith("{") and line.endswith("}")]
+    return [line["probes"] for line in map(json.loads, whole) if "probes" in line]
+
+
+def turns(rtrace):
+    """How many became trampolines at a time."""
+    wrapped = [sum(probe["mechanism"] == "trampoline" for probe in probes) for probes in reports(rtrace.lines_so_far())]
+    return [count for count in wrapped if count > 0]
+
+
+LOADS = """import ctypes, sys, threading
+ended = threading.Event()
+threading.Thread(target=ended.wait, daemon=True).start()
+print("ready", flush=True)
+for line in sys.stdin:
+    ctypes.CDLL("libcrypto.so.3").OPENSSL_version_major()
+    print("done", flush=True)
+"""
+
+
 class Attach(unittest.TestCase):
     def test_a_process_inside_a_system_call_never_sees_it_interrupted(self):
         with waits() as process:
@@ -123,11 +145,6 @@ class Attach(unittest.TestCase):
 
     @unittest.skipIf(harness.MECHANISM, "which of them become trampolines is not what it is about")
     def test_of_many_functions_all_become_trampolines_while_the_process_runs_between(self):
-        def turns(rtrace):
-            whole = [line for line in rtrace.lines_so_far() if line.startswith("{") and line.endswith("}")]
-            reports = [line["probes"] for line in map(json.loads, whole) if line["type"] == "probes"]
-            return [len(probes) for probes in reports if probes[0]["mechanism"] == "trampoline"]
-
         with waits() as process:
             rtrace = attach(process.pid, options=("--json", "--mechanism=trampoline", "-x", "*@libc.so.6"))
 
@@ -137,6 +154,30 @@ class Attach(unittest.TestCase):
                 return sum(turns(rtrace)) > 2000
             harness.wait_until(done, "2000 trampolines")
             self.assertGreater(len(turns(rtrace)), 10)
+            self.assertLessEqual(max(turns(rtrace)), 256)
+            result = rtrace.stop()
+            self.assertEqual(result.status, 0)
+            listed = {probe["name"] for probes in reports(result.lines) for probe in probes
+                      if probe["mechanism"] == "breakpoint" and "; no trampoline: " in probe["reason"]}
+            said = set(re.findall(r"^rtrace: (\S+)@libc\.so\.6: a breakpoint, no trampoline: ", result.stderr, re.M))
+            self.assertTrue(said)
+            self.assertEqual(said - listed, set())
+            self.assertEqual(harness.altered_code(process.pid), [])
+            process.go()
+            process.expect("done")
+
+    @unittest.skipIf(harness.MECHANISM, "which of them become trampolines is not what it is about")
+    def test_those_of_a_library_that_a_process_with_threads_loads_do_so_too(self):
+        with harness.Target(["/usr/bin/python3", "-c", LOADS]) as process:
+            process.expect("ready")
+            rtrace = attach(process.pid, options=("--json", "--mechanism=trampoline", "-x", "*@libcrypto.so.3"))
+
+            def done():
+                process.go()
+                process.expect("done")
+                return sum(turns(rtrace)) > 2000
+            harness.wait_until(done, "2000 trampolines")
+            self.assertLessEqual(max(turns(rtrace)), 256)
             self.assertEqual(rtrace.stop().status, 0)
             self.assertEqual(harness.altered_code(process.pid), [])
             process.go()

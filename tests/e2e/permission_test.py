@@ -91,34 +91,55 @@ class OtherTracers(unittest.TestCase):
             process.go()
             process.expect("done")
 
-    def test_an_engine_whose_visible_process_was_killed_is_waited_for(self):
-        with waits() as process:
-            words = [harness.RTRACE, "-o", "/dev/null", "-x", "add", "-p", str(process.pid)]
-            first = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                     env=harness.environment())
-            engine = harness.wait_until(lambda: harness.tracer(process.pid), "rtrace has attached")
-            # A group that nobody of ours is in would be woken by its orphaning (setpgid(2)).
-            harness.wait_until(lambda: os.getpgid(engine) == engine, "its engine has its own group")
-            companion = subprocess.Popen(["sleep", "1000"], process_group=engine)
-            self.addCleanup(companion.wait)
-            self.addCleanup(companion.kill)
-            os.kill(engine, signal.SIGSTOP)
-            first.kill()
-            first.wait(harness.PATIENCE)
-            second = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                      env=harness.environment())
-            try:
-                said = second.stderr.readline()
-            finally:
+    @contextlib.contextmanager
+    def held_engine_of(self, process):
+        """Of an rtrace that traces it and was killed: stopped."""
+        first = subprocess.Popen([harness.RTRACE, "-o", "/dev/null", "-x", "add", "-p", str(process.pid)],
+                                 stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=harness.environment())
+        engine = harness.wait_until(lambda: harness.tracer(process.pid), "rtrace has attached")
+        # A group that nobody of ours is in would be woken by its orphaning (setpgid(2)).
+        harness.wait_until(lambda: os.getpgid(engine) == engine, "its engine has its own group")
+        companion = subprocess.Popen(["sleep", "1000"], process_group=engine)
+        os.kill(engine, signal.SIGSTOP)
+        first.kill()
+        first.wait(harness.PATIENCE)
+        try:
+            yield engine
+        finally:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(engine, signal.SIGCONT)
-            self.assertIn("process %d (rtrace-engine) is leaving it" % engine, said)
-            harness.wait_until(lambda: harness.tracer(process.pid) not in (0, engine), "the second one has attached")
-            second.send_signal(signal.SIGINT)
-            self.assertNotIn("cannot attach", second.communicate(timeout=harness.PATIENCE)[1])
-            self.assertEqual(second.returncode, 0)
-            self.assertEqual(harness.altered_code(process.pid), [])
-            process.go()
-            process.expect("done")
+            companion.kill()
+            companion.wait()
+
+    @contextlib.contextmanager
+    def awaits(self, engine, process, beside=()):
+        """An rtrace that attaches behind that engine, which goes on afterwards."""
+        words = [word for pid in (*beside, process.pid) for word in ("-p", str(pid))]
+        second = subprocess.Popen([harness.RTRACE, "-o", "/dev/null", "-x", "add", *words],
+                                  stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                  env=harness.environment())
+        said = "".join(second.stderr.readline() for _ in range(1 + len(beside)))
+        self.assertIn("process %d (rtrace-engine) is leaving it" % engine, said)
+        yield
+        os.kill(engine, signal.SIGCONT)
+        harness.wait_until(lambda: harness.tracer(process.pid) not in (0, engine), "the second one has attached")
+        second.send_signal(signal.SIGINT)
+        self.assertNotIn("cannot attach", second.communicate(timeout=harness.PATIENCE)[1])
+        self.assertEqual(second.returncode, 0)
+        self.assertEqual(harness.altered_code(process.pid), [])
+        process.go()
+        process.expect("done")
+
+    def test_an_engine_whose_visible_process_was_killed_is_waited_for(self):
+        with waits() as process, self.held_engine_of(process) as engine, self.awaits(engine, process):
+            pass
+
+    def test_those_that_are_attached_already_run_while_such_an_engine_is_awaited(self):
+        with waits() as process, waits() as other, self.held_engine_of(process) as engine:
+            with self.awaits(engine, process, beside=(other.pid,)):
+                for _ in range(3):
+                    other.go()
+                    other.expect("done")
 
 
 class Kinds(unittest.TestCase):

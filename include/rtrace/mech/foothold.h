@@ -66,7 +66,9 @@ class Foothold {
   std::string make_room(const Means& means, Range near, size_t sites,
                         const std::vector<tracee::MapsEntry>& maps);
 
-  // The same for so many bytes of other code; the blob is there then.
+  // Whether there is such room for so many bytes of other code.
+  bool has_code_room(Range near, uint64_t bytes) const;
+  // Makes it; the blob is there then.
   std::string make_code_room(const Means& means, Range near, uint64_t bytes,
                              const std::vector<tracee::MapsEntry>& maps);
 

@@ -254,6 +254,11 @@ uint64_t SharedRecords::read_up_to(uint64_t slot) const {
   return load(this->slot(slot).tail) / sizeof(uint64_t) * sizeof(uint64_t);
 }
 
+uint64_t SharedRecords::unread(uint64_t thread_pointer) const {
+  const auto index = slot_of_thread(thread_pointer);
+  return index ? load(slot(*index).head) - load(slot(*index).tail) : 0;
+}
+
 uint64_t SharedRecords::open_calls() const {
   uint64_t open = load(header().unrecorded);
   for (uint64_t index : used()) open += load(slot(index).open);

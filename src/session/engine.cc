@@ -105,17 +105,19 @@ void Engine::run() {
   if (!options_.command.empty() && !launch()) detach_all();
   if (options_.command.empty() && !tasks_.empty()) tell_started(tasks_.begin()->second->id);
   if (options_.command.empty() && !processes_.empty()) tell_ready();
+  bool met_event = false;
   while (!tasks_.empty() || !births_.empty()) {
     if (kicked != 0 || reporter_.reader_gone()) {
       kicked = 0;
       if (should_end()) break;
     }
     keep_time();
-    const bool busy = take_records();
+    const bool busy = take_records_in_turn(met_event);
     moment::enter(Moment::waiting);
     const auto answer = queue_.next(tasks_, busy ? tracee::Block::no : tracee::Block::yes);
+    met_event = answer.event.has_value();
     if (answer.event)
-      handle(*answer.event);
+      serve(*answer.event);
     else if (answer.no_children)
       break;
     else

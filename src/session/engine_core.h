@@ -204,6 +204,9 @@ class Engine {
   void mute_lent(Image& image) const;
 
   // --- engine_records.cc: what threads have recorded by themselves
+  bool take_records_in_turn(bool met_event);
+  bool takes_long(pid_t tid) const;
+  void serve(const tracee::WaitEvent& event);
   bool take_records();
   bool recorded_lately() const;
   void take_records_of(Task& task);
@@ -342,8 +345,12 @@ class Engine {
   uint64_t hand_on_at_ = 0;                // monotonic: counts, not before
   std::optional<mech::OwnerList> owners_;  // where trampolines are asked for
   std::optional<mech::TickClock> ticks_;
-  uint64_t recorded_at_ = 0;  // monotonic: when there was something to read
-  uint64_t promote_at_ = 0;   // monotonic: not before
+  uint64_t recorded_at_ = 0;    // monotonic: when there was something to read
+  bool recording_ = false;      // then
+  uint64_t records_at_ = 0;     // monotonic: not before, where events wait
+  size_t next_ring_ = 0;        // in turn
+  bool others_served_ = false;  // before the event that comes next
+  uint64_t promote_at_ = 0;     // monotonic: not before
   bool ready_ = false, started_ = false;
   plan::Objects
       seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some

@@ -9,7 +9,9 @@ namespace {
 
 constexpr size_t kSome = 1024;  // records of one ring, until another's turn
 constexpr size_t kAll = ~size_t{0};
+constexpr uint64_t kMuch = 32 << 10;      // bytes of a ring: some hundred records
 constexpr uint64_t kLately = 50'000'000;  // ns
+constexpr uint64_t kTurn = 2'000'000;     // ns, of the rings' and of the events' in turn
 constexpr pid_t kNobody = 0, kNoneIsLeft = -1, kItsOwn = -2;
 
 }  // namespace
@@ -18,18 +20,34 @@ bool Engine::recorded_lately() const {
   return recorded_at_ != 0 && monotonic_now() - recorded_at_ < kLately;
 }
 
-// Of all threads, some of each. Whether there was anything: then there may be more.
+// Threads stand at events meanwhile, that may have nothing to do with what is recorded: each has its turn.
+bool Engine::take_records_in_turn(bool met_event) {
+  const bool events_have_it = met_event && recording_ && monotonic_now() < records_at_;
+  if (events_have_it) return true;
+  recording_ = take_records();
+  if (recording_) records_at_ = monotonic_now() + kTurn;
+  return recording_;
+}
+
+// Some of each thread's, as far as time allows. Whether there was anything: then there may be more.
 bool Engine::take_records() {
   if (!ticks_ || services_.recording != agent::Mode::record) return false;
   ticks_->keep();
   // The recorders wait for us, or lose by rule and count it.
   if (reporter_.should_ease()) return true;
-  size_t count = 0;
+  std::vector<std::pair<std::shared_ptr<Image>, uint64_t>> rings;
   for (const auto& [pid, process] : processes_) {
     if (process->silent || process->image == nullptr || process->image->recordings() == nullptr) continue;
-    const std::shared_ptr<Image> image = process->image;
-    for (uint64_t slot : image->recordings()->records().used())
-      count += take_ring(*image, slot, kSome, kNobody);
+    for (uint64_t slot : process->image->recordings()->records().used())
+      rings.emplace_back(process->image, slot);
+  }
+  const uint64_t begin = monotonic_now();
+  size_t count = 0;
+  for (size_t looked = 0; looked < rings.size(); ++looked) {
+    const auto& [image, slot] = rings[next_ring_++ % rings.size()];
+    const size_t some = take_ring(*image, slot, kSome, kNobody);
+    count += some;
+    if (some > 0 && monotonic_now() - begin > kTurn) break;
   }
   if (count == 0) return false;
   recorded_at_ = monotonic_now();
@@ -37,11 +55,38 @@ bool Engine::take_records() {
   return true;
 }
 
+// What it has recorded is to be read before.
+bool Engine::takes_long(pid_t tid) const {
+  const auto task = tasks_.find(tid);
+  const mech::Trampolines* trampolines = task != tasks_.end() ? trampolines_of(*task->second) : nullptr;
+  return trampolines != nullptr && trampolines->records().unread(task->second->thread_pointer) > kMuch;
+}
+
+// Where that takes long, all others of which that is not so come first.
+void Engine::serve(const tracee::WaitEvent& event) {
+  if (std::exchange(others_served_, false) || !recording_ || !takes_long(event.tid)) return handle(event);
+  queue_.put_back(event);
+  others_served_ = true;
+  std::vector<pid_t> others;
+  for (const auto& [tid, birth] : births_)
+    if (!birth.stopped) others.push_back(tid);
+  for (const auto& [tid, task] : tasks_)
+    if (!takes_long(tid)) others.push_back(tid);
+  for (pid_t tid : others) {
+    const auto other = tracee::peek(tid);
+    if (!other) continue;
+    queue_.forget(tid);
+    handle(*other);
+  }
+}
+
 // The task stands, or has ended.
 void Engine::take_records_of(Task& task) {
   Image* image = task.process->image.get();
   if (task.process->silent || image == nullptr || image->recordings() == nullptr) return;
   const auto& records = image->recordings()->records();
+  if (task.thread_pointer == 0)
+    if (const auto regs = tracee::registers(task.id.tid)) task.thread_pointer = regs->raw.fs_base;
   if (task.thread_pointer != 0) {
     const auto slot = records.slot_of_thread(task.thread_pointer);
     if (slot) (void)take_ring(*image, *slot, kAll, kItsOwn);

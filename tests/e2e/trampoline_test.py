@@ -276,6 +276,18 @@ class Vanishing(unittest.TestCase):
             self.assertEqual(len(lines), self.COUNT, name)
 
 
+class Crowd(unittest.TestCase):
+    """What threads record all the time keeps nobody waiting who records nothing."""
+    def test_threads_are_made_beside_others_whose_rings_are_full(self):
+        for output in ([], ["--json"]):
+            with self.subTest(output=output):
+                result = harness.run([*output, "-o", "/dev/null", "--mechanism=trampoline", "-x", "labs@libc.so.*",
+                                      harness.target("crowd"), "12", "24"], separate=False)
+                self.assertEqual(result.status, 0, result)
+                # Each fills its ring in some 3000; the next event of another comes behind one ring, not behind all of them.
+                self.assertLess(int(result.stdout), 40000, result)
+
+
 class Stopping(unittest.TestCase):
     """Wrappers whose calls stop their thread for values that no record has: a long double lies in x87's registers."""
 

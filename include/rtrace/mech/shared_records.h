@@ -82,6 +82,8 @@ class SharedRecords {
   void begin_from(uint64_t thread_pointer, const ThreadState& state) const;
   // A task that had the thread's own thread pointer (a vfork child) has ended, in whatever calls it was in.
   void leave_calls(uint64_t thread_pointer, pid_t tid, const ThreadState& before) const;
+  // Bytes that the thread has recorded and nobody has read; 0 where it has no slot.
+  uint64_t unread(uint64_t thread_pointer) const;
   // What was read of a slot's ring, in whole words.
   uint64_t read_up_to(uint64_t slot) const;
 

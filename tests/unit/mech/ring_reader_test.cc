@@ -72,6 +72,22 @@ TEST_F(Ring, GivesItsRoomBackWhenItWasRead) {
   }
 }
 
+TEST_F(Ring, OfAThreadTellsHowMuchIsUnread) {
+  // One that is looked for there first.
+  uint64_t thread = 0;
+  do {
+    thread += 64;
+    slot().thread = thread;
+  } while (records.slot_of_thread(thread) != 0);
+  EXPECT_EQ(records.unread(thread), 0u);
+  put_return(1, 1);
+  put_return(2, 2);
+  EXPECT_EQ(records.unread(thread), 2 * agent::kReturnWords * 8);
+  EXPECT_EQ(records.unread(thread + 64), 0u);
+  read();
+  EXPECT_EQ(records.unread(thread), 0u);
+}
+
 TEST_F(Ring, SaysWhereSomethingWasLost) {
   put_return(1, 1);
   slot().lost_entries = 5;

@@ -246,6 +246,11 @@ std::string CallDecoder::result_type() const {
   return impl_->layout ? proto::spell(*impl_->layout->result) : kGuessedType;
 }
 
+bool CallDecoder::may_have(size_t arguments) const {
+  if (!impl_->layout) return arguments <= kGuessed;
+  return impl_->layout->has_format || arguments <= impl_->layout->parameters.size();
+}
+
 bool CallDecoder::has_key(std::string_view key) const {
   return impl_->layout && impl_->layout->has_key(key);
 }

@@ -11,7 +11,6 @@
 namespace rtrace::decode {
 namespace {
 
-constexpr unsigned kGuessed = 4;
 constexpr size_t kShortestText = 3;
 // Below vm.mmap_min_addr's default, and above what user space has (47 bits), nothing is ever mapped.
 constexpr uint64_t kLowest = 0x10000;

@@ -12,6 +12,7 @@ namespace rtrace::decode {
 // characters.
 std::optional<Value> guess_text(uint64_t address, const Memory& memory, const Limits& limits);
 inline constexpr const char* kGuessedType = "guess(long)";
+inline constexpr unsigned kGuessed = 4;  // arguments
 
 std::vector<Argument> guess_arguments(const arch::Regs& regs, const Memory& memory, const Limits& limits);
 // Printable text where the value points at some, else a number.

@@ -17,6 +17,12 @@ bool is_known(const Where::Name& name, const decode::ProbeLabel& label) {
   return name.may_be_key && label.decoder != nullptr && label.decoder->has_key(name.text);
 }
 
+// Of places that programs mark, only what is met tells.
+bool may_have(size_t arguments, const decode::ProbeLabel& label) {
+  return label.kind == decode::ProbeLabel::Kind::sdt || label.decoder == nullptr ||
+         label.decoder->may_have(arguments);
+}
+
 template <typename Visit>
 void for_each_value(decode::Record& record, Visit visit) {
   const auto all = [&](std::vector<decode::Argument>& arguments) {
@@ -35,7 +41,7 @@ void for_each_value(decode::Record& record, Visit visit) {
 struct SelectSink::Impl {
   Impl(Options what, std::vector<std::unique_ptr<Sink>> whom, Notice tell)
       : options(std::move(what)), next(std::move(whom)), notice(std::move(tell)) {
-    if (options.where) unknown = options.where->names();
+    if (options.where) unknown = options.where->names(), beyond = options.where->arguments();
   }
 
   // Each answers whether the record goes on as it is.
@@ -70,6 +76,7 @@ struct SelectSink::Impl {
   OpenCalls open;
   decode::Header header;             // of the record at hand
   std::vector<Where::Name> unknown;  // names that no probe's prototype has had so far
+  std::vector<size_t> beyond;        // numbers of arguments that no probe's calls have had so far
   uint64_t seen = 0, selected = 0;
   uint64_t untimed = 0, cut = 0;  // left out, for nobody knows their time, or where their strings end
 };
@@ -111,7 +118,7 @@ CallFacts SelectSink::Impl::facts_of(const decode::CallEntered& call) const {
 }
 
 bool SelectSink::Impl::operator()(const decode::CallEntered& call) {
-  if (call.label->kind == decode::ProbeLabel::Kind::syscall) learn(*call.label);
+  learn(*call.label);
   if (call.label->instant) return selects(facts_of(call));
   if (call.unseen_return) return selects(facts_of(call), Returns::unseen);
   open.enter(header, call);
@@ -165,8 +172,9 @@ bool SelectSink::Impl::learn(const std::vector<decode::ArmedProbe>& probes) {
 }
 
 void SelectSink::Impl::learn(const decode::ProbeLabel& label) {
-  if (unknown.empty()) return;
+  if (unknown.empty() && beyond.empty()) return;
   std::erase_if(unknown, [&](const Where::Name& name) { return is_known(name, label); });
+  std::erase_if(beyond, [&](size_t arguments) { return may_have(arguments, label); });
 }
 
 bool SelectSink::Impl::operator()(const decode::Started&) {
@@ -179,8 +187,13 @@ void SelectSink::Impl::tell_unknown() {
     notice(
         fmt::format("--where: no probe that is armed has a parameter '{}'{}: what it stands in is never true "
                     "of their calls "
-                    "(arg1, arg2, ... are known everywhere)",
+                    "(arg1, arg2, ... need no names)",
                     name.text, name.may_be_key ? ", nor one of an enum or of flags with that name" : ""));
+  for (const size_t arguments : std::exchange(beyond, {}))
+    notice(fmt::format(
+        "--where: no probe that is armed has {} argument{}: what arg{} stands in is never true of "
+        "their calls",
+        arguments, arguments == 1 ? "" : "s", arguments));
 }
 
 void SelectSink::Impl::tell_left_out() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "settled.h"
 #include "where_tree.h"
@@ -365,6 +366,13 @@ std::vector<Where::Name> Where::names() const {
       known->may_be_key &= node.members.empty();
   }
   return names;
+}
+
+std::vector<size_t> Where::arguments() const {
+  std::set<size_t> numbers;
+  for (const WhereNode& node : tree_->nodes)
+    if (node.kind == Node::argument) numbers.insert(node.index + 1);
+  return {numbers.begin(), numbers.end()};
 }
 
 }  // namespace rtrace::sink

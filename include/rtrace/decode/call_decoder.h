@@ -117,6 +117,8 @@ class CallDecoder {
   // As the prototype names and spells them; guessed ones have no names.
   std::vector<std::string> parameter_names() const;
   std::string result_type() const;
+  // Whether a call may have so many arguments; a format's further ones count.
+  bool may_have(size_t arguments) const;
   // Whether an argument or the result is, holds or points at an enumeration or flags with that key.
   bool has_key(std::string_view key) const;
 

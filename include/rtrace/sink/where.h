@@ -68,6 +68,8 @@ class Where {
     bool operator==(const Name&) const = default;
   };
   std::vector<Name> names() const;
+  // The numbers of arguments that it names, from 1, each once, in rising order.
+  std::vector<size_t> arguments() const;
 
   struct Tree;
 

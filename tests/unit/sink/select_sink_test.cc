@@ -139,6 +139,19 @@ TEST_F(SelectSinkTest, ANameThatNoProbeHasIsSaidOnce) {
   EXPECT_THAT(notices, ElementsAre(HasSubstr("'size'")));
 }
 
+TEST_F(SelectSinkTest, AnArgumentThatNoProbeHasIsSaidOnce) {
+  auto prototype = std::make_shared<proto::Prototype>();
+  prototype->returns = proto::make_void();
+  prototype->params = {{"", proto::make_integer(4, true)}, {"", proto::make_integer(4, true)}};
+  const decode::CallDecoder decoder(prototype, {});
+  SelectSink sink = make(0, "arg2 == 1 || arg3 == 1 || arg1 == 2");
+  f.decoder = &decoder;
+  sink.take(thread(decode::Loaded{"/bin/a", 0, true, {{&f, VirtAddr{1}, "breakpoint", ""}}}));
+  sink.take(thread(decode::Started{}));
+  sink.take(thread(decode::Started{}));
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("has 3 arguments: what arg3")));
+}
+
 TEST_F(SelectSinkTest, WhatSystemCallsKnowIsKnownAtTheEnd) {
   SelectSink sink({0, Where::parse("size > 1 && path == 'x'"), std::nullopt, true}, {},
                   [this](const std::string& line) { notices.push_back(line); });

@@ -58,8 +58,11 @@ void Engine::about_histogram(const std::string& name) {
     names.insert(probe.label.name);
   }
   const auto near = nearest_names(name, {names.begin(), names.end()}, 1);
+  const bool pattern = name.find_first_of("*?[") != std::string::npos;
   reporter_.say(fmt::format("--hist={} names no probe{}", name,
-                            near.empty() ? "" : fmt::format("; did you mean {}?", near[0])));
+                            pattern         ? "; it takes a name, no pattern"
+                            : !near.empty() ? fmt::format("; did you mean {}?", near[0])
+                                            : ""));
 }
 
 void Engine::about_trampolines() {

@@ -220,6 +220,8 @@ class Histograms(unittest.TestCase):
         result = trace(["-c", "--hist=fial_if_odd", "-x", "tick+fail_if_odd"], "fail", "10")
         self.assertIn("\nfial_if_odd: no call was seen\n", result.trace)
         self.assertRegex(result.stderr, r"--hist=fial_if_odd names no probe; did you mean fail_if_odd\?")
+        result = trace(["-c", "--hist=fail*", "-x", "fail_if_odd"], "fail", "10")
+        self.assertIn("--hist=fail* names no probe; it takes a name, no pattern\n", result.stderr)
 
 
 class OwnShare(unittest.TestCase):

@@ -47,6 +47,11 @@ std::optional<size_t> foreign_byte(std::string_view text) {
   return std::nullopt;
 }
 
+struct ErrorAt : Error {
+  ErrorAt(const Error& error, unsigned where) : Error(error), line(where) {}
+  unsigned line;
+};
+
 class TomlReader {
  public:
   TomlReader(const std::string& file, const Importer& import, Diagnostics& diagnostics)
@@ -95,8 +100,22 @@ class TomlReader {
   void guarded(const toml::node& node, Action action) {
     try {
       action();
+    } catch (const ErrorAt& error) {
+      report(error.line, error.what());
     } catch (const Error& error) {
       report(line_of(node), error.what());
+    }
+  }
+
+  // Reads a part of a key's value, which may stand on a line of its own.
+  template <typename Action>
+  static void placed(const toml::node& part, Action action) {
+    try {
+      action();
+    } catch (const ErrorAt&) {
+      throw;
+    } catch (const Error& error) {
+      throw ErrorAt(error, line_of(part));
     }
   }
 
@@ -248,6 +267,8 @@ class TomlReader {
     for (auto&& [key, node] : functions) {
       guarded(node, [&, &key_ref = key, &node_ref = node] {
         std::string name(key_ref.str());
+        if (!node_ref.is_table() && !node_ref.is_string())
+          throw Error::make("{} is no prototype, expected a string or a table", name);
         auto prototype =
             std::make_shared<Prototype>(node_ref.is_table() ? long_form(name, *node_ref.as_table())
                                                             : short_form(name, string_of(node_ref, name)));
@@ -270,14 +291,15 @@ class TomlReader {
     Prototype prototype;
     prototype.name = name;
     prototype.returns = make_void();
-    for (auto&& [key, node] : table) {
-      if (key.str() == "returns")
-        read_returns(prototype, string_of(node, "returns"));
-      else if (key.str() == "args")
-        read_args(prototype, node);
-      else
-        throw Error::make("unknown key '{}', expected returns or args", key.str());
-    }
+    for (auto&& [key, node] : table)
+      placed(node, [&, &key_ref = key, &node_ref = node] {
+        if (key_ref.str() == "returns")
+          read_returns(prototype, string_of(node_ref, "returns"));
+        else if (key_ref.str() == "args")
+          read_args(prototype, node_ref);
+        else
+          throw Error::make("unknown key '{}', expected returns or args", key_ref.str());
+      });
     complete(prototype);
     return prototype;
   }
@@ -290,7 +312,8 @@ class TomlReader {
   void read_args(Prototype& prototype, const toml::node& node) {
     const auto* entries = node.as_array();
     if (entries == nullptr) throw Error("args is no array, expected one of { name, type }");
-    for (const toml::node& entry : *entries) prototype.params.push_back(read_arg(entry));
+    for (const toml::node& entry : *entries)
+      placed(entry, [&] { prototype.params.push_back(read_arg(entry)); });
   }
 
   Param read_arg(const toml::node& node) {

@@ -269,6 +269,10 @@ void AddressSpace::restore(const tracee::ProcessMemory& memory, Sites which) con
   }
 }
 
+void AddressSpace::forget_table() const {
+  if (standing_in(memory_).empty()) foothold_.forget_sites(memory_);
+}
+
 void AddressSpace::handler_stands(bool stands) {
   if (std::exchange(handler_stands_, stands) == stands) return;
   for (const auto& [address, site] : sites_)

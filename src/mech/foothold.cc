@@ -275,6 +275,12 @@ void Foothold::remove_site(const tracee::ProcessMemory& memory, VirtAddr site) {
                            entries_[slot]);
 }
 
+void Foothold::forget_sites(const tracee::ProcessMemory& memory) const {
+  if (!exists() || entries_.empty()) return;
+  (void)memory.write(table_.begin + agent::kTableEntries,
+                     std::vector<std::byte>(entries_.size() * sizeof(agent::SiteEntry)));
+}
+
 void Foothold::note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint64_t own_mask) const {
   if (!exists()) return;
   const auto tid = static_cast<int64_t>(thread);

@@ -283,6 +283,22 @@ Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>&
   return remains;
 }
 
+void drop_int3s_of_files(pid_t pid, const Memory& memory, const std::vector<tracee::MapsEntry>& maps,
+                         Remains& remains) {
+  std::map<VirtAddr, UniqueFd> files;  // by where they are mapped
+  std::erase_if(remains.bytes, [&](const ForeignBytes& bytes) {
+    const auto* mapping = tracee::find_mapping(maps, bytes.address);
+    if (bytes.written.size() != 1 || mapping == nullptr || !mapping->file_backed()) return false;
+    if (memory.read_value<std::byte>(bytes.address) != kTrap) return false;
+    auto [file, fresh] = files.try_emplace(mapping->range.begin);
+    if (fresh) file->second = open_mapped(pid, *mapping);
+    const uint64_t offset = mapping->offset.value + (bytes.address - mapping->range.begin);
+    std::byte own{};
+    return file->second && pread(file->second.get(), &own, 1, static_cast<off_t>(offset)) == 1 &&
+           own != bytes.original[0];
+  });
+}
+
 void forget_sites(const tracee::ProcessMemory& memory, const Remains& remains) {
   for (Range table : remains.tables) (void)memory.write(table.begin, std::vector<std::byte>(table.size()));
 }

@@ -46,6 +46,7 @@ class Repair {
         maps_(tracee::read_maps(pid)),
         remains_(find_remains(memory_, maps_)) {
     add_known(known);
+    drop_int3s_of_files(pid, memory_, maps_, remains_);
     if (files) add_outside_jumps(remains_.bytes, compare_with_files(pid, memory_, maps_), memory_);
     add_announced(memory_, maps_, remains_);
     order_jumps(remains_.bytes);

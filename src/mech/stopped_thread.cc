@@ -47,7 +47,8 @@ std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& mem
                                      const std::vector<tracee::MapsEntry>& maps, Below below) {
   const auto regs = tracee::registers(tid);
   if (!regs) return std::nullopt;
-  StoppedThread thread{tid, regs->pc(), regs->raw.fs_base, {}};
+  StoppedThread thread{tid, regs->pc(), regs->raw.fs_base, {}, true};
+  thread.stack_known = tracee::find_mapping(maps, regs->sp()) != nullptr;
   std::vector<Range> looked;
   std::vector<VirtAddr> tops = {regs->sp()};
   for (size_t next = 0; next < tops.size(); ++next) {

@@ -42,10 +42,10 @@ void Engine::attach_all() {
 // While a thread execs the process's first one is a zombie, and its memory that of neither program. An engine
 // that was left alone is about to detach.
 bool Engine::attach(pid_t pid) {
-  if (processes_.contains(pid)) return true;
   const uint64_t begun = monotonic_now();
   bool told = false;
   for (int attempt = 1;; ++attempt) {
+    if (processes_.contains(pid)) return true;
     const auto failure = try_attach(pid);
     if (!failure) return true;
     const uint64_t waited = monotonic_now() - begun;
@@ -66,7 +66,11 @@ void Engine::attend() {
   if (tasks_.empty()) return;
   keep_time();
   (void)take_records();
-  handle_pending();
+  for (size_t most = tasks_.size(); most > 0; --most) {
+    const auto event = queue_.next(tasks_, tracee::Block::no).event;
+    if (!event) return;
+    serve(*event);
+  }
 }
 
 // Why what was said of it may pass, if it may.

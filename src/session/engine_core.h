@@ -186,7 +186,7 @@ class Engine {
   static std::vector<pid_t> tids_of(const std::vector<Halted>& halted, pid_t held);
   static std::optional<mech::ThreadState> recorder_of(const Task& parent);
   void begin_wrappers(Task& child, Image& parent, const std::optional<mech::ThreadState>& state) const;
-  void begin_record_of(Task& thread) const;
+  void begin_record_of(Task& thread);
   void end_record_of(const Task& thread) const;
   static const mech::Trampolines* trampolines_of(const Task& task);
   void account_for_hold(Task& task, uint64_t nanoseconds) const;
@@ -210,6 +210,7 @@ class Engine {
   bool take_records();
   bool recorded_lately() const;
   void take_records_of(Task& task);
+  void take_records_before(const Task& thread);
   void take_all_records(const Process& process);
   // `standing`: a thread of which that is known; the ring's own, nobody, or none is left.
   size_t take_ring(Image& image, uint64_t slot, size_t most, pid_t standing);
@@ -345,12 +346,11 @@ class Engine {
   uint64_t hand_on_at_ = 0;                // monotonic: counts, not before
   std::optional<mech::OwnerList> owners_;  // where trampolines are asked for
   std::optional<mech::TickClock> ticks_;
-  uint64_t recorded_at_ = 0;    // monotonic: when there was something to read
-  bool recording_ = false;      // then
-  uint64_t records_at_ = 0;     // monotonic: not before, where events wait
-  size_t next_ring_ = 0;        // in turn
-  bool others_served_ = false;  // before the event that comes next
-  uint64_t promote_at_ = 0;     // monotonic: not before
+  uint64_t recorded_at_ = 0;  // monotonic: when there was something to read
+  bool recording_ = false;    // then
+  uint64_t records_at_ = 0;   // monotonic: not before, where events wait
+  size_t next_ring_ = 0;      // in turn
+  uint64_t promote_at_ = 0;   // monotonic: not before
   bool ready_ = false, started_ = false;
   plan::Objects
       seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some

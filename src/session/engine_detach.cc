@@ -182,6 +182,7 @@ std::string Engine::failure_of_calls(const Farewell& farewell) {
   if (const auto task = tasks_.find(tid); task != tasks_.end()) rewind(*task->second);
   if (!image.survival().lower(tid, image.space())) return "the thread could not make the system call";
   if (farewell.needed.empty()) return image.space().unmap_copies(tid, image.find_slack());
+  image.space().forget_table();
   if (const std::string failure = image.part_wrapping(tid); !failure.empty())
     RTRACE_LOG(session, 1, "pages stay in {}, shared: {}", image.pid(), failure);
   return farewell.needed;

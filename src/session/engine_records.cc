@@ -62,21 +62,19 @@ bool Engine::takes_long(pid_t tid) const {
   return trampolines != nullptr && trampolines->records().unread(task->second->thread_pointer) > kMuch;
 }
 
-// Where that takes long, all others of which that is not so come first.
+// Where that takes long, all others of which that is not so come first. By then the event may be another: it
+// is asked for anew.
 void Engine::serve(const tracee::WaitEvent& event) {
-  if (std::exchange(others_served_, false) || !recording_ || !takes_long(event.tid)) return handle(event);
-  queue_.put_back(event);
-  others_served_ = true;
-  std::vector<pid_t> others;
-  for (const auto& [tid, birth] : births_)
-    if (!birth.stopped) others.push_back(tid);
+  if (!recording_ || !takes_long(event.tid)) return handle(event);
+  std::vector<pid_t> in_order;
   for (const auto& [tid, task] : tasks_)
-    if (!takes_long(tid)) others.push_back(tid);
-  for (pid_t tid : others) {
-    const auto other = tracee::peek(tid);
-    if (!other) continue;
+    if (!takes_long(tid)) in_order.push_back(tid);
+  for (const auto& [tid, birth] : births_)
+    if (!birth.stopped) in_order.push_back(tid);
+  in_order.push_back(event.tid);
+  for (pid_t tid : in_order) {
     queue_.forget(tid);
-    handle(*other);
+    if (const auto now = tracee::peek(tid)) handle(*now);
   }
 }
 
@@ -85,7 +83,7 @@ void Engine::take_records_of(Task& task) {
   Image* image = task.process->image.get();
   if (task.process->silent || image == nullptr || image->recordings() == nullptr) return;
   const auto& records = image->recordings()->records();
-  if (task.thread_pointer == 0)
+  if (task.thread_pointer == 0 && task.process->borrowed_thread_pointer == 0)
     if (const auto regs = tracee::registers(task.id.tid)) task.thread_pointer = regs->raw.fs_base;
   if (task.thread_pointer != 0) {
     const auto slot = records.slot_of_thread(task.thread_pointer);
@@ -93,6 +91,14 @@ void Engine::take_records_of(Task& task) {
     return;
   }
   for (uint64_t slot : records.used()) (void)take_ring(*image, slot, kAll, task.id.tid);
+}
+
+// Of whoever had the thread's slot before it.
+void Engine::take_records_before(const Task& thread) {
+  Image* image = thread.process->image.get();
+  if (thread.process->silent || image == nullptr || image->recordings() == nullptr) return;
+  const auto slot = image->recordings()->records().slot_of_thread(thread.thread_pointer);
+  if (slot) (void)take_ring(*image, *slot, kAll, kNoneIsLeft);
 }
 
 // None of its threads runs in this memory any more, or none is traced.

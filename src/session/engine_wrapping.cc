@@ -307,15 +307,17 @@ void Engine::begin_wrappers(Task& child, Image& parent, const std::optional<mech
       });
 }
 
-// A thread stands before its first instruction: whoever had its thread pointer before it has ended.
-void Engine::begin_record_of(Task& thread) const {
+// A thread stands before its first instruction: whoever had its thread pointer before it has ended, which may
+// still be to come, and with it what was recorded last.
+void Engine::begin_record_of(Task& thread) {
   if (!owners_ || thread.process->image == nullptr) return;
   const mech::Trampolines* trampolines = thread.process->image->trampolines();
   const auto regs = tracee::registers(thread.id.tid);
   if (!regs) return;
   thread.thread_pointer = regs->raw.fs_base;
-  if (trampolines != nullptr && trampolines->begun() && thread.thread_pointer != 0)
-    trampolines->records().thread_begins(thread.thread_pointer);
+  if (trampolines == nullptr || !trampolines->begun() || thread.thread_pointer == 0) return;
+  take_records_before(thread);
+  trampolines->records().thread_begins(thread.thread_pointer);
 }
 
 void Engine::end_record_of(const Task& thread) const {

@@ -96,9 +96,9 @@ void Image::stay_breakpoints(const std::string& reason) {
 
 void Image::prepare_turn() {
   wrapping_.at_once = kAtOnce;
-  wrapping_.many = true;  // threads have run since they came
   wrapping_.turn_began = monotonic_now();
   take_turn(kAtOnce);
+  wrapping_.many |= !wrapping_.queued.empty();
   report_armed();
 }
 

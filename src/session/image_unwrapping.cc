@@ -64,6 +64,9 @@ std::string Image::why_pages_stay(const std::vector<pid_t>& stopped, bool all_st
   for (pid_t tid : stopped)
     if (auto thread = mech::look_at(tid, space_->memory(), maps, mech::Below::nothing))
       threads.push_back(std::move(*thread));
+  const bool known =
+      std::ranges::all_of(threads, [](const mech::StoppedThread& thread) { return thread.stack_known; });
+  if (!known) return "the stack of a thread is not to be found";
   if (all_stopped && threads.size() == stopped.size())
     wrapping_.trampolines->restore_padding(space_->memory(), threads);
   return wrapping_.trampolines->why_needed(threads);

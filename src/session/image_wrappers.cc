@@ -224,10 +224,13 @@ void Image::give_up_returns(const std::unordered_set<VirtAddr>& awaited, const s
   space_->give_up_returns(awaited, standing);
 }
 
+// Where their stacks are now: what a thread is to come back to is looked for there.
 void Image::wrap_waiting(const std::vector<pid_t>& all) {
+  read_maps_again();
   std::vector<mech::StoppedThread> threads;
   for (pid_t tid : all)
-    if (auto thread = mech::look_at(tid, space_->memory(), maps_)) threads.push_back(std::move(*thread));
+    if (auto thread = mech::look_at(tid, space_->memory(), maps_); thread && thread->stack_known)
+      threads.push_back(std::move(*thread));
   if (threads.size() != all.size()) return;
   auto waiting = std::exchange(wrapping_.waiting, {});
   wrap_slots(waiting, threads);

@@ -137,6 +137,8 @@ class AddressSpace {
   // Unmaps them. No thread may stand in one; `stopped` and `slack` as for make_room(). Answers what went
   // wrong; then the pages stay, inert. Where they were stays known, for children that were forked meanwhile.
   std::string unmap_copies(pid_t stopped, Range slack);
+  // Where they stay, and none of its sites stands: what the handler knew.
+  void forget_table() const;
   // The same in the memory of a fork child that is let go of.
   std::string unmap_copies_of(const tracee::ProcessMemory& child, pid_t stopped, Range slack) const;
   // What Foothold::part() does, in the memory of a fork child.

@@ -102,6 +102,9 @@ class Foothold {
   bool add_site(const tracee::ProcessMemory& memory, VirtAddr site, VirtAddr copy, std::byte displaced,
                 agent::SignalCall call = agent::SignalCall::none);
   void remove_site(const tracee::ProcessMemory& memory, VirtAddr site);
+  // Of none any more, once no int3 of ours stands and the handler does not either: other code may be where
+  // they stood by the time somebody looks at the table.
+  void forget_sites(const tracee::ProcessMemory& memory) const;
   // Leaves word that an SDT semaphore is raised, for whoever comes after our death; false as for add_site().
   bool add_semaphore(const tracee::ProcessMemory& memory, VirtAddr semaphore);
   void remove_semaphore(const tracee::ProcessMemory& memory, VirtAddr semaphore);

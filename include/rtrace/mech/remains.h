@@ -64,6 +64,11 @@ Remains find_remains(const Memory& memory, const std::vector<tracee::MapsEntry>&
 // The mappings alone.
 Remains find_pages(const Memory& memory, const std::vector<tracee::MapsEntry>& maps);
 
+// Leaves out int3s that are the file's own: other code has been mapped where those of ours stood. So does an
+// int3 where the file has neither what a table says nor one.
+void drop_int3s_of_files(pid_t pid, const Memory& memory, const std::vector<tracee::MapsEntry>& maps,
+                         Remains& remains);
+
 // Empties the tables, once none of their int3s stands and nobody is in the handler: other code may be where
 // they stood by the time their pages are looked at again.
 void forget_sites(const tracee::ProcessMemory& memory, const Remains& remains);

@@ -39,8 +39,6 @@ class WaitQueue {
     found_awake_ = spin_.found_awake();
     return answer;
   }
-  // It is next once more.
-  void put_back(const WaitEvent& event) { waiting_.push_front(event); }
   // The task was handled by other means (a stop-all): what was seen of it is void.
   void forget(pid_t tid);
 

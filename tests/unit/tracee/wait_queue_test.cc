@@ -83,22 +83,6 @@ TEST_F(WaitQueueTest, AnEventThatWasHandledElsewhereIsForgotten) {
   }
 }
 
-TEST_F(WaitQueueTest, AnEventThatIsPutBackIsNextOnceMore) {
-  start(3, [] {
-    asm volatile("int3");
-    return 0;
-  });
-  const WaitEvent first = *queue.next(tasks, Block::yes).event;
-  queue.put_back(first);
-  EXPECT_EQ(queue.next(tasks, Block::no).event->tid, first.tid);
-  ASSERT_EQ(resume(first.tid), Alive::yes);
-  queue.put_back(first);
-  queue.forget(first.tid);
-  while (tracee::peek(first.tid) == std::nullopt) sched_yield();  // it ends
-  ASSERT_TRUE(consume(first.tid, Block::no));
-  EXPECT_NE(queue.next(tasks, Block::no).event->tid, first.tid);
-}
-
 TEST_F(WaitQueueTest, NothingToReportIsToldFromNobodyToWaitFor) {
   start(1, [] {
     asm volatile("int3");

@@ -287,6 +287,26 @@ class Crowd(unittest.TestCase):
                 # Each fills its ring in some 3000; the next event of another comes behind one ring, not behind all of them.
                 self.assertLess(int(result.stdout), 40000, result)
 
+    def test_a_call_of_a_thread_that_ends_as_the_next_one_begins_is_seen(self):
+        result = harness.run(["--mechanism=trampoline", "-e", "labs+llabs+getcontext@MAIN", harness.target("crowd"), "2",
+                              "600"])
+        self.assertEqual(result.status, 0, result.stderr)
+        self.assertRegex(result.stderr, "getcontext: a breakpoint")
+        seen = {int(number) for number in re.findall(r"->llabs\((\d+)", result.trace)}
+        self.assertEqual(set(range(1, 601)) - seen, set())
+
+
+class LateStacks(unittest.TestCase):
+    def test_no_code_changes_under_a_thread_whose_stack_was_mapped_since_the_last_look(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+            conf.write("int victim(addr);\nint warm(int);\n")
+            conf.flush()
+            result = harness.run(["-F", conf.name, "--mechanism=auto", "--explain", "-x", "victim+warm",
+                                  harness.target("late_stack")])
+        self.assertEqual((result.status, result.stdout), (0, "8\n"), result.stderr)
+        for name in ("warm", "victim"):
+            self.assertRegex(result.stderr, "%s at 0x[0-9a-f]+: trampoline; " % name)
+
 
 class Stopping(unittest.TestCase):
     """Wrappers whose calls stop their thread for values that no record has: a long double lies in x87's registers."""

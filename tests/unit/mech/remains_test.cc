@@ -4,11 +4,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdlib>
 #include <cstring>
 
 #include "rtrace/agent/recorder.h"
 #include "rtrace/arch/jump.h"
 #include "rtrace/arch/placement.h"
+#include "rtrace/base/unique_fd.h"
 #include "rtrace/mech/wrapper_stub.h"
 #include "rtrace/tracee/remote_call.h"
 
@@ -298,6 +301,42 @@ TEST(Slack, MayHoldAGadgetOfOneThatDied) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].address, kVdsoEnd.begin);
   EXPECT_EQ(found[0].original, std::vector<std::byte>(16));
+}
+
+// Of a file that has no name any more.
+class MappedFile {
+ public:
+  explicit MappedFile(std::span<const std::byte> content) {
+    char path[] = "/tmp/remains_test.XXXXXX";
+    const UniqueFd fd(mkstemp(path));
+    EXPECT_EQ(pwrite(fd.get(), content.data(), content.size(), 0), static_cast<ssize_t>(content.size()));
+    base_ = mmap(nullptr, arch::kPageSize, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE, fd.get(), 0);
+    unlink(path);
+  }
+  ~MappedFile() { munmap(base_, arch::kPageSize); }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::byte* bytes() const { return static_cast<std::byte*>(base_); }
+  VirtAddr at(size_t offset) const { return {reinterpret_cast<uint64_t>(base_) + offset}; }
+
+ private:
+  void* base_;
+};
+
+TEST(Remains, OfInt3sThoseThatAreTheFilesOwnAreNotOurs) {
+  constexpr std::byte kInt3{0xcc}, kNop{0x90}, kPush{0x55}, kOther{0x41};
+  const std::array content = {kNop, kInt3, kPush, kNop};
+  const MappedFile file(content);
+  file.bytes()[0] = file.bytes()[2] = kInt3;
+  Remains remains;
+  for (size_t i = 0; i < content.size(); ++i)
+    remains.bytes.push_back({file.at(i), {i == 0 ? kNop : kOther}, {kInt3}});
+  const tracee::ProcessMemory memory(getpid());
+  drop_int3s_of_files(getpid(), memory, tracee::read_maps(getpid()), remains);
+  // Ours; and one that does not stand.
+  ASSERT_THAT(remains.bytes, SizeIs(2));
+  EXPECT_EQ(remains.bytes[0].address, file.at(0));
+  EXPECT_EQ(remains.bytes[1].address, file.at(3));
 }
 
 }  // namespace

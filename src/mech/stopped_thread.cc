@@ -48,7 +48,8 @@ std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& mem
   const auto regs = tracee::registers(tid);
   if (!regs) return std::nullopt;
   StoppedThread thread{tid, regs->pc(), regs->raw.fs_base, {}, true};
-  thread.stack_known = tracee::find_mapping(maps, regs->sp()) != nullptr;
+  thread.stack_known =
+      regs->never_in_program() || tracee::find_mapping(maps, regs->sp()) != nullptr;  // a kernel's worker
   std::vector<Range> looked;
   std::vector<VirtAddr> tops = {regs->sp()};
   for (size_t next = 0; next < tops.size(); ++next) {

@@ -31,7 +31,8 @@ struct StoppedThread {
   VirtAddr pc;
   uint64_t thread_pointer = 0;
   std::vector<uint64_t> stack;
-  bool stack_known = true;  // false where its stack pointer is in no mapping that was told of
+  // False where its stack pointer is in no mapping that was told of. A worker of the kernel's has none.
+  bool stack_known = true;
 };
 // What counts of a stack below its pointer. No return address lies there; that of a call that has returned
 // may still be read.

@@ -228,6 +228,7 @@ class Comparison {
       const auto from_file = file.subspan(i, length), from_memory = memory.subspan(i, length);
       found_.push_back(
           {at + i, {from_file.begin(), from_file.end()}, {from_memory.begin(), from_memory.end()}});
+      found_.back().by_file = true;
       i += length - 1;
     }
   }

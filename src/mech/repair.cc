@@ -224,7 +224,8 @@ size_t Repair::put_back(Stand threads) {
 Repair::Stand Repair::needed_for(const ForeignBytes& bytes) const {
   if (bytes.hop) return Stand::for_good;
   if (is_jump(bytes) || bytes.slot || bytes.foretells) return Stand::stopped;
-  if (bytes.stands_in && visit_ == Visit::ordinary) return Stand::stopped;
+  if (bytes.by_file || (bytes.stands_in && visit_ == Visit::ordinary))
+    return is_int3(bytes) ? Stand::stopped : Stand::outside;
   return is_int3(bytes) ? Stand::running : Stand::outside;
 }
 
@@ -351,6 +352,7 @@ void Repair::run_threads() {
   maps_ = tracee::read_maps(pid_);
   add_announced(memory_, maps_, remains_);
   add_memory_files(maps_, remains_);
+  drop_int3s_of_files(pid_, memory_, maps_, remains_);
   if (halted.all_stopped()) call_is_retired_ = retire_call(memory_, maps_, halted.stopped(), remains_);
   repaired_.places += put_back(stand_of(halted, out));
   if (out) {

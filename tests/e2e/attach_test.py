@@ -36,6 +36,14 @@ def turns(rtrace):
     return [count for count in wrapped if count > 0]
 
 
+def become_trampolines(process, rtrace):
+    def done():
+        process.go()
+        process.expect("done")
+        return sum(turns(rtrace)) > 2000
+    harness.wait_until(done, "2000 trampolines")
+
+
 LOADS = """import ctypes, sys, threading
 ended = threading.Event()
 threading.Thread(target=ended.wait, daemon=True).start()
@@ -147,12 +155,7 @@ class Attach(unittest.TestCase):
     def test_of_many_functions_all_become_trampolines_while_the_process_runs_between(self):
         with waits() as process:
             rtrace = attach(process.pid, options=("--json", "--mechanism=trampoline", "-x", "*@libc.so.6"))
-
-            def done():
-                process.go()
-                process.expect("done")
-                return sum(turns(rtrace)) > 2000
-            harness.wait_until(done, "2000 trampolines")
+            become_trampolines(process, rtrace)
             self.assertGreater(len(turns(rtrace)), 10)
             self.assertLessEqual(max(turns(rtrace)), 256)
             result = rtrace.stop()
@@ -171,12 +174,7 @@ class Attach(unittest.TestCase):
         with harness.Target(["/usr/bin/python3", "-c", LOADS]) as process:
             process.expect("ready")
             rtrace = attach(process.pid, options=("--json", "--mechanism=trampoline", "-x", "*@libcrypto.so.3"))
-
-            def done():
-                process.go()
-                process.expect("done")
-                return sum(turns(rtrace)) > 2000
-            harness.wait_until(done, "2000 trampolines")
+            become_trampolines(process, rtrace)
             self.assertLessEqual(max(turns(rtrace)), 256)
             self.assertEqual(rtrace.stop().status, 0)
             self.assertEqual(harness.altered_code(process.pid), [])

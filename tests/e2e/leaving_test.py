@@ -205,6 +205,20 @@ class Lingering(unittest.TestCase):
         self.assertEqual(self.target.end(), 0)
 
 
+class Remapping(unittest.TestCase):
+    """Code gives way to other code at the same place, as where libraries are loaded and unloaded."""
+
+    def test_no_int3_of_other_code_is_taken_for_one_of_ours(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target = board.Target("remaps", folder)
+            self.addCleanup(target.abandon)
+            for _ in range(20):
+                turns = target.word(1)
+                self.assertEqual(repair(target.pid).status, 0)
+                harness.wait_until(lambda: target.word(1) > turns + 4, "its code is as it was mapped")
+            self.assertEqual(target.end(), 0)
+
+
 class KernelWorker(unittest.TestCase):
     """A thread of the kernel's own (io_uring): it has no stack, and never runs the program's code."""
 

@@ -27,6 +27,9 @@ struct ForeignBytes {
   bool slot = false;
   // The call that foretells returns (wrapper_stub.h): wrappers that run may be about to come there.
   bool foretells = false;
+  // Found by comparing with the file: what was mapped there may have given way to other code meanwhile, and
+  // is looked at again while all threads stand.
+  bool by_file = false;
 };
 
 struct Remains {

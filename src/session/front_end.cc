@@ -193,8 +193,9 @@ void FrontEnd::loop() {
     if (fds[2].revents != 0 && engine_socket_) on_engine_message();
     if (fds[0].revents != 0) on_signal();
     if (fds[1].revents != 0) on_unwritable();
+    if (is_over()) break;  // what there is to write is written behind it
     if (fds[3].revents != 0) on_output();
-    if (time_to_writing() == 0 && !is_over()) begin_writing();
+    if (time_to_writing() == 0) begin_writing();
   }
   if (engine_ > 0) {
     int status = 0;

@@ -171,7 +171,7 @@ class Image {
   std::optional<int64_t> errno_offset(VirtAddr function);
 
   // Says where the program has overwritten, unmapped or mapped anew the code that probes stand in, by itself:
-  // calls there are not seen any more. Once for each object.
+  // calls there are not seen any more. Once for each object. What dlclose unmaps is not lost.
   void report_lost_probes();
   // Takes int3s out, after a last look for lost ones; more than once does no harm. Which may go while threads
   // run: AddressSpace::restore. A site that a thread has met before still knows it.
@@ -217,6 +217,17 @@ class Image {
   std::optional<VirtAddr> hook() const;
   using WhileChanging = loader::Rendezvous::WhileChanging;
   std::optional<loader::LinkMap> read_link_map(WhileChanging changing);
+  // What a dlclose that is under way is about to unmap or has unmapped, which we have not heard of yet.
+  struct Closing {
+    bool any = false;                    // of objects that are still listed nobody tells which
+    std::set<elf::ObjectId> unlisted{};  // unmapped
+  };
+  Closing objects_being_closed();
+  struct LostProbes {
+    size_t count = 0;
+    bool some_mapped = false;  // there is other code in their places
+  };
+  std::map<elf::ObjectId, LostProbes> lost_probes() const;
   bool has_dynamic_linker_begun();
   void without_link_map(Moment moment, bool begun, event::TraceeId who, const NeedStopped& need_stopped);
   void place_first_sites(event::TraceeId who, const NeedStopped& need_stopped);

@@ -110,6 +110,18 @@ std::optional<loader::LinkMap> Image::read_link_map(WhileChanging changing) {
   return rendezvous_ ? rendezvous_->read(space_->memory(), changing) : std::nullopt;
 }
 
+// The dynamic linker unmaps an object, then takes it off its list, and stops at the hook when it has done
+// all.
+Image::Closing Image::objects_being_closed() {
+  const auto now = read_link_map(WhileChanging::entries_too);
+  if (!now) return {};
+  Closing closing{.any = now->state == loader::LinkState::deleting};
+  for (const auto& entry : loader::diff(link_map_, *now).removed)
+    if (auto known = loaded_.find(key_of(entry)); known != loaded_.end())
+      closing.unlisted.insert(known->second.id);
+  return closing;
+}
+
 bool Image::has_dynamic_linker_begun() {
   if (!rendezvous_) find_rendezvous();
   return !rendezvous_ || rendezvous_->begun(space_->memory());

@@ -146,35 +146,43 @@ bool Image::branches_to_entry(VirtAddr entry) {
 }
 
 // A page that is given back, mapped over or written to takes our int3 with it, and nothing tells.
-void Image::report_lost_probes() {
-  if (link_map_.state != loader::LinkState::consistent) return;  // in the middle of a dlclose
+std::map<elf::ObjectId, Image::LostProbes> Image::lost_probes() const {
   std::vector<std::byte> bytes(armed_.size());
   std::vector<tracee::ProcessMemory::Piece> pieces;
-  std::vector<elf::ObjectId> owners;
-  std::vector<std::byte> expected;
+  std::vector<const Armed*> points;
   for (const auto& [key, point] : armed_) {
     pieces.push_back({point.address, &bytes[pieces.size()], 1});
-    owners.push_back(point.object);
-    expected.push_back(point.stands);
+    points.push_back(&point);
   }
-  const std::span<tracee::ProcessMemory::Piece> all(pieces);
-  space_->memory().read_gathered(all);
-  std::map<elf::ObjectId, size_t> lost;
-  for (size_t i = 0; i < pieces.size(); ++i)
-    if (pieces[i].got != 1 || bytes[i] != expected[i]) ++lost[owners[i]];
+  space_->memory().read_gathered(pieces);
+  std::map<elf::ObjectId, LostProbes> lost;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const bool mapped = pieces[i].got == 1;
+    if (mapped && bytes[i] == points[i]->stands) continue;
+    LostProbes& of_object = lost[points[i]->object];
+    ++of_object.count;
+    of_object.some_mapped |= mapped;
+  }
   // Where nothing can be read the process has gone.
-  if (!lost.empty() && std::ranges::all_of(pieces, [](const auto& piece) { return piece.got == 0; }) &&
-      !space_->memory().read_value<std::byte>(objects_[0].range().begin))
-    return;
-  for (const auto& [id, count] : lost) {
+  const bool none_mapped = std::ranges::all_of(pieces, [](const auto& piece) { return piece.got == 0; });
+  if (none_mapped && !space_->memory().read_value<std::byte>(objects_[0].range().begin)) lost.clear();
+  return lost;
+}
+
+void Image::report_lost_probes() {
+  const auto lost = lost_probes();
+  if (lost.empty()) return;
+  const Closing closing = objects_being_closed();
+  for (const auto& [id, probes] : lost) {
     const elf::LoadedObject* in = object(id);
-    if (in == nullptr || !lost_in_.insert(id).second) continue;
+    if (in == nullptr || closing.unlisted.contains(id) || (closing.any && !probes.some_mapped)) continue;
+    if (!lost_in_.insert(id).second) continue;
+    const bool one = probes.count == 1;
     services_.reporter.say(fmt::format(
         "{} probe{} in {} {} lost: the program has unmapped, written to or mapped anew the code there; calls "
-        "after "
-        "that were not seen",
-        count, count == 1 ? "" : "s", in->main_program ? std::string("the main program") : in->name(),
-        count == 1 ? "was" : "were"));
+        "after that were not seen",
+        probes.count, one ? "" : "s", in->main_program ? std::string("the main program") : in->name(),
+        one ? "was" : "were"));
   }
 }
 

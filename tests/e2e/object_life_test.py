@@ -394,6 +394,28 @@ class SelfMade(Case):
         self.assert_calls(box.result, CALLS, 1000)
         self.assertRegex(box.result.stderr, r"1 probe in libplugin_a\.so was lost")
 
+    def test_an_object_that_is_being_closed_as_the_tracer_leaves_has_lost_nothing(self):
+        for left in ("state 2", "hide 0"):  # unmapped and still listed, or not listed any more: the hook comes behind both
+            with self.subTest(left), Host() as host:
+                number = host.open(harness.target("libplugin_a.so"))
+                with attached(host, "-x", "plugin_work") as box:
+                    host.work(number, 1000)
+                    host.ask(left, "state" if "state" in left else "hidden")
+                    self.assertEqual(host.ask("unmap %d" % number, "unmapped"), 0)
+                host.quit("leave")
+                self.assert_calls(box.result, CALLS, 1000)
+                self.assertNotIn("lost", box.result.stderr)
+
+    def test_code_mapped_anew_while_another_object_is_being_closed_is_a_loss(self):
+        with Host() as host:
+            number = host.open(harness.target("libplugin_a.so"))
+            with attached(host, "-x", "plugin_work") as box:
+                host.work(number, 1000)
+                host.ask("state 2", "state")
+                self.assertEqual(host.ask("remap %d" % number, "remapped"), 0)
+            host.quit("leave")
+        self.assertRegex(box.result.stderr, r"1 probe in libplugin_a\.so was lost")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,8 +3,12 @@
      open PATH | lazy PATH | ns PATH    dlopen with RTLD_NOW, RTLD_LAZY, or into a namespace of its own
      call N FROM COUNT                  plugin_work(FROM), ... of the N-th that was opened; the sum
      add COUNT                          add(1, 1), ... of the fixture library, through the program's own call
-   site close N sum N                              a checksum of the page that holds its plugin_work remap N |
-   unmap N                  a fresh copy of that page from its file, or none at all, behind the linker's back
+                                        site
+     close N                            dlclose
+     sum N                              a checksum of the page that holds its plugin_work
+     remap N | unmap N                  a fresh copy of that page from its file, or none at all, behind
+                                        the linker's back
+     state N                            what the dynamic linker tells debuggers: 0 consistent, 2 deleting
      jit N FROM COUNT | jitshared N ... the calls made by code written into anonymous or MAP_SHARED memory
      sibling N FROM COUNT               the same, by another process that has the MAP_SHARED page too
      hide N | show N                    takes its link map entry out of the list, or puts it back
@@ -140,6 +144,11 @@ static void show(struct link_map* map) {
   if (map->l_next) map->l_next->l_prev = map;
 }
 
+static void tell_state(int state) {
+  struct r_debug* map = dlsym(RTLD_DEFAULT, "_r_debug");
+  map->r_state = state;
+}
+
 static int obey(const char* verb, const char* rest) {
   int n = 0, from = 0, calls = 0;
   if (strcmp(verb, "open") == 0) return add_object(dlopen(rest, RTLD_NOW)), 1;
@@ -151,6 +160,7 @@ static int obey(const char* verb, const char* rest) {
     for (int i = 1; i <= n; i++) sum += add(i, 1);
     return answer("sum", sum), 1;
   }
+  if (strcmp(verb, "state") == 0) return tell_state(n), answer("state", n), 1;
   if (n < 0 || n >= count) return 0;
   Work work = opened[n].work;
   unsigned char* page = (unsigned char*)((uintptr_t)work / kPage * kPage);

@@ -193,7 +193,8 @@ std::optional<tracee::WaitEvent> HaltedProcess::step(pid_t tid) {
 // comes first.
 void HaltedProcess::settle(pid_t tid) {
   auto regs = tracee::registers(tid);
-  if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
+  if (regs && tracee::let_kernel_restart(*regs, tracee::restart_of(tid, *regs)))
+    (void)tracee::set_registers(tid, *regs);
 }
 
 void HaltedProcess::let_go() {

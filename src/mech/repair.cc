@@ -132,7 +132,7 @@ bool Repair::foreign(VirtAddr pc) const {
 Step Repair::next_step(const arch::Regs& regs) const {
   const bool ours = in_blob(regs.pc()) || in_borrowed(regs.pc());
   arch::Regs anew = regs;
-  if (!ours && tracee::rewind_interrupted_syscall(anew)) return Step::never;
+  if (!ours && tracee::rewind_interrupted_syscall(anew, tracee::Restart::anew)) return Step::never;
   std::byte code[arch::kMaxInsn];
   const size_t got = memory_.read(regs.pc(), code);
   const auto insn = arch::decode({code, got}, regs.pc());

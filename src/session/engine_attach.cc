@@ -243,7 +243,7 @@ bool Engine::hold(pid_t tid) {
     auto regs = tracee::registers(tid);
     if (regs && regs->never_in_program()) let_held_run(tid);
     if (!regs || regs->never_in_program()) return false;
-    task.rewound = tracee::rewind_interrupted_syscall(*regs);
+    task.rewound = tracee::rewind_interrupted_syscall(*regs, tracee::restart_of(tid, *regs));
     return !task.rewound || tracee::set_registers(tid, *regs) == tracee::Alive::yes;
   }
   return false;
@@ -269,7 +269,8 @@ void Engine::let_run(Task& task) {
   } else if (was_ours) {
     auto regs = tracee::registers(tid);
     // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen.
-    if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
+    if (regs && tracee::let_kernel_restart(*regs, tracee::restart_of(tid, *regs)))
+      (void)tracee::set_registers(tid, *regs);
   }
   go_on(task, 0);
 }

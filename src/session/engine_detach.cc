@@ -64,7 +64,7 @@ void Engine::settle_registers(Task& task, Image& image) {
 void Engine::rewind(Task& task) {
   auto regs = tracee::registers(task.id.tid);
   if (!regs) return;
-  task.rewound = tracee::rewind_interrupted_syscall(*regs);
+  task.rewound = tracee::rewind_interrupted_syscall(*regs, tracee::restart_of(task.id.tid, *regs));
   if (task.rewound) (void)tracee::set_registers(task.id.tid, *regs);
 }
 
@@ -74,7 +74,7 @@ void Engine::leave_restart_to_kernel(pid_t tid) {
   const auto found = tasks_.find(tid);
   const bool rewound = found != tasks_.end() && found->second->rewound;
   bool changed = regs && rewound && tracee::undo_rewind(*found->second->rewound, *regs);
-  changed |= regs && tracee::let_kernel_restart(*regs);
+  changed |= regs && tracee::let_kernel_restart(*regs, tracee::restart_of(tid, *regs));
   if (changed) (void)tracee::set_registers(tid, *regs);
 }
 

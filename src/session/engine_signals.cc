@@ -100,14 +100,16 @@ void Engine::watch_handlers(Task& task, const arch::Regs& regs) {
 // An EINTR at the exit of a call that our interrupt has ended: this stop may be the only one that it makes.
 void Engine::let_kernel_restart(pid_t tid) {
   auto regs = tracee::registers(tid);
-  if (regs && tracee::let_kernel_restart(*regs)) (void)tracee::set_registers(tid, *regs);
+  if (regs && tracee::let_kernel_restart(*regs, tracee::restart_of(tid, *regs)))
+    (void)tracee::set_registers(tid, *regs);
 }
 
 // A signal that is ignored reaches a thread only because it is traced (kernel/signal.c, sig_ignored): its
 // system call would not have ended for it. True where the registers have changed.
 bool Engine::undo_interruption(pid_t tid, int signal, arch::Regs& regs) {
   arch::Regs restarted = regs;
-  if (!tracee::let_kernel_restart(restarted) || !is_ignored(tid, signal)) return false;
+  if (!tracee::let_kernel_restart(restarted, tracee::restart_of(tid, regs)) || !is_ignored(tid, signal))
+    return false;
   regs = restarted;
   return true;
 }

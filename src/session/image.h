@@ -261,6 +261,7 @@ class Image {
   bool is_served(const plan::ProbePoint& point);
   void arm_point(const plan::ProbePoint& point, const std::string& no_room);
   void hurry(Moment moment);
+  void heed_seccomp();
   void take_turn(size_t most);
   void bring_forward(size_t most);
   void wrap(const NeedStopped& need_stopped);

@@ -1,9 +1,13 @@
 // When breakpoints get their turn to become trampolines. In a process that runs threads wait at breakpoints
 // while code is examined, and all of them while it is patched: so never for many functions at a time.
+#include <linux/seccomp.h>
+
 #include <algorithm>
 #include <set>
 
 #include "image.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "wrapper_rules.h"
 
 namespace rtrace::session {
 namespace {
@@ -22,7 +26,30 @@ bool Image::awaits_stop(uint64_t now) const {
   return (wrapping_.unfinished() != 0 || wrapping_.idle_returns) && now >= wrapping_.again_at;
 }
 
+// While rtrace lives wrappers make no system call, whatever the process may make. If it is killed they ask
+// the kernel, by rt_sigprocmask(2), how far arguments in memory reach. The strict mode takes the clock away,
+// too.
+void Image::heed_seccomp() {
+  const auto status = wrapping_.unfinished() != 0 ? tracee::read_status(pid_) : std::nullopt;
+  if (!status || status->seccomp == SECCOMP_MODE_DISABLED) return;
+  if (status->seccomp == SECCOMP_MODE_STRICT)
+    return stay_breakpoints("the strict mode of seccomp forbids the time stamp counter");
+  for (auto* functions : {&wrapping_.queued, &wrapping_.waiting}) {
+    const auto stays = std::stable_partition(functions->begin(), functions->end(), [&](const auto& function) {
+      return arguments_in_memory(function.point, services_.registry.at(function.probe)).bytes == 0;
+    });
+    std::for_each(stays, functions->end(), [&](const Waiting& function) {
+      stays_breakpoint(
+          function.point, services_.registry.at(function.probe),
+          "it takes arguments in memory, for which its wrapper would make a system call if rtrace "
+          "is killed, and there is a seccomp filter");
+    });
+    functions->erase(stays, functions->end());
+  }
+}
+
 void Image::take_turn(size_t most) {
+  heed_seccomp();
   if (!std::ranges::all_of(wrapping_.queued,
                            [](const Waiting& function) { return function.entry.has_value(); })) {
     examine_slots();

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "rtrace/tracee/proc_fs.h"
+
 namespace rtrace::tracee {
 namespace {
 
@@ -11,9 +13,19 @@ namespace {
 constexpr int64_t kRestartSys = 512, kRestartNoIntr = 513, kRestartNoHand = 514, kRestartBlock = 516;
 constexpr uint64_t kSyscallLength = 2;
 
+bool is_for_its_block(const arch::Regs& regs) {
+  return static_cast<int64_t>(regs.raw.orig_rax) >= 0 && static_cast<int64_t>(regs.raw.rax) == -kRestartBlock;
+}
+
 }  // namespace
 
-std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs) {
+Restart restart_of(pid_t tid, const arch::Regs& regs) {
+  if (!is_for_its_block(regs)) return Restart::by_block;
+  const auto status = read_status(tid);
+  return status && status->seccomp != 0 ? Restart::anew : Restart::by_block;
+}
+
+std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs, Restart restart) {
   if (static_cast<int64_t>(regs.raw.orig_rax) < 0) return std::nullopt;  // not in a system call
   const auto result = static_cast<int64_t>(-regs.raw.rax);
   uint64_t number = regs.raw.orig_rax;
@@ -25,7 +37,7 @@ std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs) {
     case kRestartNoHand:
       break;
     case kRestartBlock:
-      number = SYS_restart_syscall;
+      if (restart == Restart::by_block) number = SYS_restart_syscall;
       break;
     default:
       return std::nullopt;
@@ -37,8 +49,9 @@ std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs) {
   return interrupted;
 }
 
-bool let_kernel_restart(arch::Regs& regs) {
-  if (static_cast<int64_t>(regs.raw.orig_rax) < 0 || static_cast<int64_t>(regs.raw.rax) != -EINTR)
+bool let_kernel_restart(arch::Regs& regs, Restart restart) {
+  const bool anew = restart == Restart::anew && is_for_its_block(regs);
+  if (static_cast<int64_t>(regs.raw.orig_rax) < 0 || (!anew && static_cast<int64_t>(regs.raw.rax) != -EINTR))
     return false;
   regs.raw.rax = static_cast<uint64_t>(-kRestartNoHand);
   return true;

@@ -182,7 +182,7 @@ bool RemoteCall::prepare() {
                              : ((stack_end_.value - size) & ~uint64_t{63}) - 8};
   // The kernel resolves no -ERESTART* on the way back from rt_sigreturn: there the call begins anew.
   arch::Regs resolved = saved_;
-  (void)rewind_interrupted_syscall(resolved);
+  (void)rewind_interrupted_syscall(resolved, restart_of(tid_, resolved));
   auto frame = make_sigreturn_frame(frame_, resolved, saved_mask_, *state);
   if (!own_area && !borrow(frame_, frame.size())) return false;
   if (!own_area) stack_end_ = frame_;

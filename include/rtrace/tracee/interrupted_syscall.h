@@ -1,6 +1,8 @@
 // A thread that was inside a system call when we stopped it must not learn of it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -16,18 +18,29 @@ struct InterruptedSyscall {
   bool operator==(const InterruptedSyscall&) const = default;
 };
 
+// How a call that ended with -ERESTART_RESTARTBLOCK (nanosleep, poll, futex with a timeout) goes on.
+enum class Restart : uint8_t {
+  by_block,  // restart_syscall(2): with the time that remains
+  anew,      // the call itself
+};
+// Under a seccomp filter anew: it has let the call through, but may kill for restart_syscall, which nobody
+// lists who was never stopped. Then a relative time begins anew too, but for those that take what remains
+// from where they left it (glibc's sleep). Looks at /proc only where `regs` show that result.
+Restart restart_of(pid_t tid, const arch::Regs& regs);
+
 // Rewinds `regs` of a thread stopped by PTRACE_INTERRUPT so that resuming it issues the system call again:
-// rip goes back over the instruction, rax becomes the call's number again (restart_syscall's for
-// -ERESTART_RESTARTBLOCK, which keeps the remaining time), orig_rax -1 so that the kernel does not do it a
-// second time. The answer is what to undo; nullopt, and untouched registers, where no system call was
-// interrupted (kernel: arch/x86/kernel/signal.c, arch_do_signal_or_restart).
-std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs);
+// rip goes back over the instruction, rax becomes the call's number again (or restart_syscall's), orig_rax -1
+// so that the kernel does not do it a second time. The answer is what to undo; nullopt, and untouched
+// registers, where no system call was interrupted (kernel: arch/x86/kernel/signal.c,
+// arch_do_signal_or_restart).
+std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs, Restart restart);
 
 // The same decision left to the kernel, for a thread in the very stop that our interrupt has made, which lies
-// in the kernel's signal path: a plain -EINTR becomes -ERESTARTNOHAND. Then the system call is issued again
+// in the kernel's signal path: a plain -EINTR becomes -ERESTARTNOHAND, and so does -ERESTART_RESTARTBLOCK
+// where it is not for its block. Then the system call is issued again
 // where no signal comes, and returns EINTR where a handler runs first (arch/x86/kernel/signal.c,
 // handle_signal): no signal can slip in between. True where the registers have changed.
-bool let_kernel_restart(arch::Regs& regs);
+bool let_kernel_restart(arch::Regs& regs, Restart restart);
 
 // At a signal-delivery-stop that follows: if the thread still stands at the rewound instruction, the signal
 // is what interrupts the call, and the program is entitled to its EINTR. Puts the registers back so that the

@@ -1,11 +1,13 @@
-/* guarded [later|mild|strict|mdwe]: under a seccomp filter that kills on every system call by which memory is
-   mapped or a signal's action changed. For each line on standard input calls outer(1) and add(1, 1) and says
-   "done"; ends with the input. "later": the first line is for setting the filter; "mild": a filter that lets
-   everything through; "strict": seccomp's strict mode; "mdwe": no seccomp, but memory that can be written can
-   never become executable. */
+/* guarded [later|mild|listed|strict|mdwe]: under a seccomp filter that kills on every system call by which
+   memory is mapped or a signal's action changed. For each line on standard input calls outer(1) and add(1, 1)
+   and says "done"; ends with the input. "later": the first line is for setting the filter; "mild": a filter
+   that lets everything through; "listed": one that kills on all but what is called here, and returns of
+   handlers, while lines are waited for with a timeout; "strict": seccomp's strict mode; "mdwe": no seccomp,
+   but memory that can be written can never become executable. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +21,28 @@ enum { kSetMdwe = 65 }; /* PR_SET_MDWE, Linux 6.3 */
 
 #define KILL_ON(number, left) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, (left) + 1, 0)
 
+#define ALLOW(number) \
+  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static int set(struct sock_filter* rules, size_t count) {
+  struct sock_fprog program = {.len = (unsigned short)count, .filter = rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0;
+}
+
+static int filter_all_but(void) {
+  struct sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      ALLOW(SYS_read),
+      ALLOW(SYS_write),
+      ALLOW(SYS_poll),
+      ALLOW(SYS_exit_group),
+      ALLOW(SYS_rt_sigreturn),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  return set(rules, sizeof rules / sizeof *rules);
+}
+
 static int filter(int mild) {
   struct sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -31,14 +55,20 @@ static int filter(int mild) {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
   };
-  struct sock_fprog program = {.len = sizeof rules / sizeof *rules, .filter = rules};
-  if (mild) program.filter += program.len - 2, program.len = 1;
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0;
+  const size_t count = sizeof rules / sizeof *rules;
+  return mild ? set(rules + count - 2, 1) : set(rules, count);
 }
 
-static int line(void) {
+static int wait_for_input(void) {
+  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+  int ready;
+  while ((ready = poll(&input, 1, 200)) == 0) continue;
+  return ready == 1;
+}
+
+static int line(int waits) {
   char byte = 0;
+  if (waits && !wait_for_input()) return 0;
   while (read(STDIN_FILENO, &byte, 1) == 1)
     if (byte == '\n') return 1;
   return 0;
@@ -56,12 +86,15 @@ int main(int argc, char** argv) {
   const int strict = strcmp(what, "strict") == 0;
   if (strict && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) return 2;
   if (strcmp(what, "mdwe") == 0 && prctl(kSetMdwe, 1, 0, 0, 0) != 0) return 5;
+  const int listed = strcmp(what, "listed") == 0;
+  if (listed && filter_all_but()) return 2;
   if ((argc == 1 || strcmp(what, "mild") == 0) && filter(argc > 1)) return 2;
   if (!say(pid, (size_t)size)) return 3;
-  if (later && (!line() || filter(0) || !say("filtered\n", 9))) return 2;
-  while (line()) {
+  if (later && (!line(0) || filter(0) || !say("filtered\n", 9))) return 2;
+  while (line(listed)) {
     if (outer(1) != 6 || add(1, 1) != 2) return 4;
-    if (!say("done\n", 5)) return 3;
+    snprintf(pid, sizeof pid, "%s%c", "done", '\n');
+    if (!say(pid, strlen(pid))) return 3;
   }
   if (strict) syscall(SYS_exit, 0);
   return 0;

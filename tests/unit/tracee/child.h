@@ -149,7 +149,7 @@ inline bool seize_and_stop(pid_t tid) {
   if (!event || !std::holds_alternative<tracee::Interrupted>(tracee::classify(event->status))) return false;
   auto regs = tracee::registers(tid);
   if (!regs) return false;
-  tracee::rewind_interrupted_syscall(*regs);
+  tracee::rewind_interrupted_syscall(*regs, tracee::Restart::by_block);
   return tracee::set_registers(tid, *regs) == tracee::Alive::yes;
 }
 

@@ -45,7 +45,7 @@ TEST(Rewind, ACallThatWasInterruptedIsMadeAgain) {
   for (const Row& row : rows) {
     const arch::Regs before = in_syscall(row.number, row.result);
     arch::Regs regs = before;
-    const auto interrupted = rewind_interrupted_syscall(regs);
+    const auto interrupted = rewind_interrupted_syscall(regs, Restart::by_block);
     ASSERT_TRUE(interrupted) << row.number;
     EXPECT_EQ(*interrupted, (InterruptedSyscall{VirtAddr{kInstruction}, before.raw.rax, row.number}));
     arch::Regs expected = before;
@@ -78,14 +78,14 @@ TEST(Rewind, NothingElseIsTouched) {
   for (const Row& row : rows) {
     const arch::Regs before = in_syscall(row.number, row.result);
     arch::Regs regs = before;
-    EXPECT_FALSE(rewind_interrupted_syscall(regs)) << row.number << " " << row.result;
+    EXPECT_FALSE(rewind_interrupted_syscall(regs, Restart::by_block)) << row.number << " " << row.result;
     EXPECT_TRUE(same(regs, before)) << row.number << " " << row.result;
   }
 }
 
 TEST(UndoRewind, IsForAThreadThatStillStandsAtTheInstruction) {
   arch::Regs regs = in_syscall(SYS_epoll_wait, -EINTR);
-  const auto interrupted = rewind_interrupted_syscall(regs);
+  const auto interrupted = rewind_interrupted_syscall(regs, Restart::by_block);
   ASSERT_TRUE(interrupted);
   for (uint64_t pc : {kInstruction - 1, kInstruction + 1, kBehind, uint64_t{0}}) {
     arch::Regs elsewhere = regs;
@@ -96,11 +96,33 @@ TEST(UndoRewind, IsForAThreadThatStillStandsAtTheInstruction) {
   }
 }
 
+TEST(Rewind, ACallThatIsNotForItsBlockBeginsAnew) {
+  const arch::Regs before = in_syscall(SYS_poll, -kRestartBlock);
+  arch::Regs regs = before;
+  const auto interrupted = rewind_interrupted_syscall(regs, Restart::anew);
+  ASSERT_TRUE(interrupted);
+  EXPECT_EQ(regs.raw.rax, uint64_t{SYS_poll});
+  EXPECT_EQ(regs.raw.rip, kInstruction);
+  EXPECT_TRUE(undo_rewind(*interrupted, regs));
+  EXPECT_TRUE(same(regs, before));
+}
+
+TEST(LetKernelRestart, OfACallThatIsNotForItsBlockToo) {
+  arch::Regs regs = in_syscall(SYS_nanosleep, -kRestartBlock);
+  const arch::Regs before = regs;
+  EXPECT_FALSE(let_kernel_restart(regs, Restart::by_block));
+  EXPECT_TRUE(same(regs, before));
+  EXPECT_TRUE(let_kernel_restart(regs, Restart::anew));
+  EXPECT_EQ(regs.raw.rax, static_cast<uint64_t>(-kRestartNoHand));
+  regs = in_syscall(kNone, -kRestartBlock);
+  EXPECT_FALSE(let_kernel_restart(regs, Restart::anew));
+}
+
 TEST(LetKernelRestart, MakesAnInterruptionTheKernelsToDecide) {
   arch::Regs regs = in_syscall(SYS_epoll_wait, -EINTR);
   arch::Regs expected = regs;
   expected.raw.rax = static_cast<uint64_t>(-kRestartNoHand);
-  EXPECT_TRUE(let_kernel_restart(regs));
+  EXPECT_TRUE(let_kernel_restart(regs, Restart::by_block));
   EXPECT_TRUE(same(regs, expected));
 }
 
@@ -108,7 +130,7 @@ TEST(LetKernelRestart, LeavesEverythingElseAlone) {
   for (arch::Regs regs : {in_syscall(SYS_read, -kRestartSys), in_syscall(SYS_read, 5),
                           in_syscall(SYS_read, -EIO), in_syscall(kNone, -EINTR)}) {
     const arch::Regs before = regs;
-    EXPECT_FALSE(let_kernel_restart(regs));
+    EXPECT_FALSE(let_kernel_restart(regs, Restart::by_block));
     EXPECT_TRUE(same(regs, before));
   }
 }

@@ -106,7 +106,8 @@ const std::string* Image::watch_return(VirtAddr address, const NeedStopped& need
     return nullptr;
   }
   if (auto known = unseen_returns_.find(address); known != unseen_returns_.end()) return &known->second;
-  std::string reason = why_not_writable(address);
+  std::string reason = in_copy(address) ? "it lies in the trampoline of a function that has jumped there"
+                                        : why_not_writable(address);
   if (reason.empty()) {
     const elf::LoadedObject* object = object_at(address);
     const Range near = object != nullptr ? object->range() : Range{address, address + 1};

@@ -5,6 +5,8 @@
 #include <cerrno>
 
 #include "front_end.h"
+#include "rtrace/base/text.h"
+#include "terminal.h"
 
 namespace rtrace::session {
 namespace {
@@ -25,6 +27,21 @@ pid_t start_pipe_reader(const std::string& command, UniqueFd& write_end) {
   return pid;
 }
 
+// A FIFO is opened once somebody reads it (fifo(7)), which may be never.
+UniqueFd open_output(const std::string& target, int flags) {
+  UniqueFd fd(open(target.c_str(), flags | O_NONBLOCK, 0666));
+  if (fd) {
+    fcntl(fd.get(), F_SETFL, flags & O_APPEND);
+  } else if (errno == ENXIO) {
+    std::string line = "rtrace: waiting for a reader of ";
+    append_printable(line, target, locale_is_utf8());
+    (void)write_all(STDERR_FILENO, line + '\n');
+    fd.reset(open(target.c_str(), flags, 0666));
+  }
+  if (!fd) throw Error::from_errno(errno, "cannot write {}", target);
+  return fd;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(const std::string& target, bool append) {
@@ -33,11 +50,11 @@ OutputFile::OutputFile(const std::string& target, bool append) {
     fd_ = STDOUT_FILENO;
     return;
   }
+  if (target == "|") throw Error::make("-o |: the command is missing");
   if (target[0] == '|') {
     pipe_reader_ = start_pipe_reader(target.substr(1), owned_);
   } else {
-    owned_.reset(open(target.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666));
-    if (!owned_) throw Error::from_errno(errno, "cannot write {}", target);
+    owned_ = open_output(target, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC));
   }
   fd_ = owned_.get();
 }

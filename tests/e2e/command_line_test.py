@@ -109,6 +109,26 @@ class Output(unittest.TestCase):
         self.assertEqual(result.status, 1, result)
         self.assertIn("/nonexistent/folder/out", result.stderr)
 
+    def test_a_fifo_that_nobody_reads_is_named_and_waited_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = os.path.join(folder, "pipe")
+            os.mkfifo(pipe)
+            process = subprocess.Popen(harness.invocation(["-o", pipe, "-x", "add", *program("add", "1")]), text=True,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=harness.environment())
+            with process:
+                try:
+                    self.assertEqual(process.stderr.readline(), "rtrace: waiting for a reader of %s\n" % pipe)
+                    with open(pipe) as file:
+                        self.assertIn("add@libfixture.so(", file.read())
+                    self.assertEqual(process.wait(harness.PATIENCE), 0)
+                finally:
+                    process.kill()
+
+    def test_a_bar_without_a_command_is_an_error(self):
+        result = harness.run(["-o", "|", *program("add", "1")])
+        self.assertEqual(result.status, 1)
+        self.assertIn("-o |: the command is missing", result.stderr)
+
     def test_a_reader_that_has_gone_ends_the_trace_and_not_the_program(self):
         result = harness.run(["-o", "|head -n 1 > " + self.path, "-F", harness.CONF, "-x", "add",
                               *program("add", "20000")], separate=False)

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -74,7 +75,10 @@ proto::Catalogue& Prototypes::catalogue() {
 }
 
 void Prototypes::report(const proto::Diagnostics& diagnostics) {
-  for (const std::string& line : diagnostics) reporter_.say(line);
+  constexpr size_t kMostSaid = 50;  // what is no prototype file at all has one a line
+  for (size_t i = 0; i < std::min(diagnostics.size(), kMostSaid); ++i) reporter_.say(diagnostics[i]);
+  if (diagnostics.size() > kMostSaid)
+    reporter_.say(fmt::format("... and {} more of these", diagnostics.size() - kMostSaid));
 }
 
 Prototypes::Found Prototypes::in_files(const plan::ProbePoint& point) {

@@ -229,6 +229,13 @@ class Mistakes(Places):
         self.assertEqual(result.status, 1, result)
         self.assertEqual(result.stderr, "rtrace: cannot read prototypes from %s: a pipe or a socket, and no file\n" % path)
 
+    def test_of_what_is_no_prototype_file_the_first_and_how_many_more(self):
+        path = self.write("none.conf", "".join("no prototype %d\n" % number for number in range(1000)))
+        result = self.run_rtrace(["-F", path, "-x", "spot_find", "--", harness.target("spotter_bare")])
+        told = [line for line in result.stderr.splitlines() if line.startswith("rtrace: %s:" % path)]
+        self.assertEqual((result.status, len(told)), (0, 50), result)
+        self.assertIn("rtrace: ... and 950 more of these\n", result.stderr)
+
     def test_of_a_users_library_file_when_it_is_first_asked(self):
         path = self.write("home/.config/rtrace/libspot.so.conf", "int spot_find(strin);\n")
         result = self.run_rtrace(["-x", "spot_find", "--", harness.target("spotter_bare")])

@@ -189,6 +189,10 @@ void SharedRecords::abandon() const {
   store(header().owner, agent::kOwnerDied);
 }
 
+bool SharedRecords::abandoned() const {
+  return load(header().owner) == agent::kOwnerDied;
+}
+
 std::optional<uint64_t> SharedRecords::own_summary(uint64_t slot, uint32_t function) const {
   const auto* index = reinterpret_cast<const uint32_t*>(memory_.data() + layout_.summary_index);
   const uint32_t own = load(index[slot * size_.functions + function]);

@@ -114,7 +114,10 @@ void Engine::hand_on_counts(const Process& process, const Task* by) {
       (uint64_t{share.inside} + share.outside) * share.nanoseconds_per_tick >> 32;
   const event::TraceeId who = by != nullptr ? by->id : event::TraceeId{process.pid, process.pid, 0};
   process.image->hand_on_counts(who);
-  tell_lost(who, process.image->take_unplaced(), "too many threads made them at a time");
+  const mech::Trampolines& trampolines = *process.image->trampolines();
+  const bool leaves = trampolines.begun() && trampolines.records().abandoned();
+  tell_lost(who, process.image->take_unplaced(),
+            leaves ? "begun in the moment in which rtrace left" : "too many threads made them at a time");
 }
 
 void Engine::tell_lost_by_borrowing(Process& process, event::TraceeId who) {

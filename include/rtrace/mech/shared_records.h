@@ -75,6 +75,7 @@ class SharedRecords {
   void forget_page(uint64_t page) const;
   // Nobody reads any more: threads neither wait nor look at memory that may not be there.
   void abandon() const;
+  bool abandoned() const;
 
   // How far a thread, which stands, has come; calls of the first `functions`. nullopt where it has no slot.
   std::optional<ThreadState> state_of(uint64_t thread_pointer, uint32_t functions) const;

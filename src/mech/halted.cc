@@ -138,6 +138,7 @@ HaltedProcess::State HaltedProcess::classify(pid_t tid, const tracee::Stop& stop
   }
   const bool group_stop = std::holds_alternative<tracee::GroupStop>(stop);
   if (group_stop || std::holds_alternative<tracee::Interrupted>(stop)) {
+    if (!group_stop) settle(tid);  // at once: we may die while others are waited for
     // One that has met an int3 still has its SIGTRAP to come: it must not find the handler gone.
     const auto status = tracee::read_status(tid);
     const uint64_t due = status ? status->pending & ~status->blocked : 0;

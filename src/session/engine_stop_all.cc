@@ -169,6 +169,7 @@ bool Engine::stopped_for_detach(const tracee::WaitEvent& event) {
   if (std::holds_alternative<tracee::Interrupted>(stop) || std::holds_alternative<tracee::GroupStop>(stop)) {
     task.interrupted = true;
     task.listening = std::holds_alternative<tracee::GroupStop>(stop);
+    if (!task.listening) let_kernel_restart(event.tid);  // at once: we may die while others are waited for
     if (!is_ours_pending(task)) return true;
     (void)tracee::resume(event.tid);
     return false;

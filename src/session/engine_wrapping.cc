@@ -265,6 +265,7 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
   }
   if (std::holds_alternative<tracee::Interrupted>(stop)) {
     task.interrupted = true;
+    let_kernel_restart(event.tid);  // at once: we may die while others are waited for
     return Halted{event.tid, Halted::How::interrupted};
   }
   if (std::holds_alternative<tracee::GroupStop>(stop)) return Halted{event.tid, Halted::How::group_stopped};

@@ -176,7 +176,7 @@ void Image::report_lost_probes() {
   const Closing closing = objects_being_closed();
   for (const auto& [id, probes] : lost) {
     const elf::LoadedObject* in = object(id);
-    if (in == nullptr || closing.unlisted.contains(id) || (closing.any && !probes.some_mapped)) continue;
+    if (in == nullptr || ((closing.any || closing.unlisted.contains(id)) && !probes.some_mapped)) continue;
     if (!lost_in_.insert(id).second) continue;
     const bool one = probes.count == 1;
     services_.reporter.say(fmt::format(

@@ -1,12 +1,15 @@
 // When breakpoints get their turn to become trampolines. In a process that runs threads wait at breakpoints
 // while code is examined, and all of them while it is patched: so never for many functions at a time.
 #include <linux/seccomp.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <set>
 
 #include "image.h"
+#include "rtrace/arch/placement.h"
 #include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/seccomp_filter.h"
 #include "wrapper_rules.h"
 
 namespace rtrace::session {
@@ -26,30 +29,40 @@ bool Image::awaits_stop(uint64_t now) const {
   return (wrapping_.unfinished() != 0 || wrapping_.idle_returns) && now >= wrapping_.again_at;
 }
 
-// While rtrace lives wrappers make no system call, whatever the process may make. If it is killed they ask
-// the kernel, by rt_sigprocmask(2), how far arguments in memory reach. The strict mode takes the clock away,
-// too.
+namespace {
+
+// For which wrappers ask the kernel, if rtrace is killed, how far arguments in memory reach (agent/pages.cc).
+// `task` stands; nullopt where that cannot be told.
+std::optional<bool> may_ask_kernel(pid_t task) {
+  return tracee::filters_allow(task, SYS_rt_sigprocmask, {0x7fffffff, arch::kPageSize, 0, sizeof(uint64_t)});
+}
+
+}  // namespace
+
+// While rtrace lives wrappers make no system call, whatever the process may make. All threads stand.
 void Image::heed_seccomp() {
-  const auto status = wrapping_.unfinished() != 0 ? tracee::read_status(pid_) : std::nullopt;
-  if (!status || status->seccomp == SECCOMP_MODE_DISABLED) return;
-  if (status->seccomp == SECCOMP_MODE_STRICT)
+  const auto status = tracee::read_status(pid_);
+  if (status && status->seccomp == SECCOMP_MODE_STRICT)
     return stay_breakpoints("the strict mode of seccomp forbids the time stamp counter");
-  for (auto* functions : {&wrapping_.queued, &wrapping_.waiting}) {
-    const auto stays = std::stable_partition(functions->begin(), functions->end(), [&](const auto& function) {
-      return arguments_in_memory(function.point, services_.registry.at(function.probe)).bytes == 0;
-    });
-    std::for_each(stays, functions->end(), [&](const Waiting& function) {
-      stays_breakpoint(
-          function.point, services_.registry.at(function.probe),
-          "it takes arguments in memory, for which its wrapper would make a system call if rtrace "
-          "is killed, and there is a seccomp filter");
-    });
-    functions->erase(stays, functions->end());
-  }
+  const bool filtered = tracee::seccomp_of(pid_) == tracee::Seccomp::suspended;
+  bool may_ask = may_ask_kernel(pid_).value_or(!filtered);
+  for (pid_t tid : tracee::read_tasks(pid_)) may_ask = may_ask && may_ask_kernel(tid).value_or(true);
+  if (may_ask) return;
+  auto& functions = wrapping_.waiting;
+  const auto stays = std::stable_partition(functions.begin(), functions.end(), [&](const Waiting& function) {
+    const Probe& probe = services_.registry.at(function.probe);
+    return probe.known != nullptr && arguments_in_memory(function.point, probe).bytes == 0;
+  });
+  std::for_each(stays, functions.end(), [&](const Waiting& function) {
+    stays_breakpoint(
+        function.point, services_.registry.at(function.probe),
+        "it takes arguments in memory, for which its wrapper would make a system call if rtrace is "
+        "killed, and a seccomp filter forbids that");
+  });
+  functions.erase(stays, functions.end());
 }
 
 void Image::take_turn(size_t most) {
-  heed_seccomp();
   if (!std::ranges::all_of(wrapping_.queued,
                            [](const Waiting& function) { return function.entry.has_value(); })) {
     examine_slots();
@@ -105,6 +118,8 @@ void Image::end_turn(const NeedStopped& need_stopped) {
     wrap_later();
     const auto all = need_stopped.all();
     if (!all) return;
+    heed_seccomp();
+    if (wrapping_.unfinished() == 0) return;
     if (const std::string failure = prepare_recorder(need_stopped); !failure.empty())
       return stay_breakpoints(failure);
     wrap_waiting(*all);

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/seccomp_filter.h"
 
 namespace rtrace::tracee {
 namespace {
@@ -21,8 +22,9 @@ bool is_for_its_block(const arch::Regs& regs) {
 
 Restart restart_of(pid_t tid, const arch::Regs& regs) {
   if (!is_for_its_block(regs)) return Restart::by_block;
-  const auto status = read_status(tid);
-  return status && status->seccomp != 0 ? Restart::anew : Restart::by_block;
+  const Seccomp seccomp = seccomp_of(tid);
+  if (seccomp == Seccomp::none || seccomp == Seccomp::trusted) return Restart::by_block;
+  return filters_allow(tid, SYS_restart_syscall).value_or(false) ? Restart::by_block : Restart::anew;
 }
 
 std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs, Restart restart) {

@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 """Processes under seccomp, whose filters know nothing of a tracer: it makes them do nothing that they would die of."""
 import os
+import select
+import signal
+import time
 import unittest
 
 import harness
@@ -122,6 +125,19 @@ class ShortList(unittest.TestCase):
                     result = rtrace.stop()
                     self.assertEqual((result.status, result.trace.count("outer@libfixture.so(1")), (0, 1), result)
                 self.is_alive_to_its_end(process)
+
+    @unittest.skipUnless(os.geteuid() == 0, "it takes CAP_SYS_ADMIN to read a filter")
+    def test_under_a_filter_that_allows_the_restart_a_timeout_expires_whatever_interrupts_it(self):
+        process = self.target("timed")
+        rtrace = attach(process, "-x", "outer")
+        process.go()
+        deadline = time.monotonic() + harness.PATIENCE
+        while not select.select([process.process.stdout], [], [], 0.05)[0]:
+            self.assertLess(time.monotonic(), deadline)
+            os.kill(process.pid, signal.SIGWINCH)  # ignored, but the tracer is told
+        process.expect("done")
+        self.assertEqual(rtrace.stop().status, 0)
+        self.is_alive_to_its_end(process)
 
     def test_without_capabilities_too(self):
         with harness.without_capabilities("sys_admin"):

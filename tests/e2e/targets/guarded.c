@@ -1,9 +1,10 @@
-/* guarded [later|mild|listed|strict|mdwe]: under a seccomp filter that kills on every system call by which
-   memory is mapped or a signal's action changed. For each line on standard input calls outer(1) and add(1, 1)
-   and says "done"; ends with the input. "later": the first line is for setting the filter; "mild": a filter
-   that lets everything through; "listed": one that kills on all but what is called here, and returns of
-   handlers, while lines are waited for with a timeout; "strict": seccomp's strict mode; "mdwe": no seccomp,
-   but memory that can be written can never become executable. */
+/* guarded [later|mild|timed|listed|strict|mdwe]: under a seccomp filter that kills on every system call by
+   which memory is mapped or a signal's action changed. For each line on standard input calls outer(1) and
+   add(1, 1) and says "done"; ends with the input. "later": the first line is for setting the filter; "mild":
+   a filter that lets everything through; "timed": that one, and 300 ms pass before each "done"; "listed": one
+   that kills on all but what is called here, and returns of handlers, while lines are waited for with a
+   timeout; "strict": seccomp's strict mode; "mdwe": no seccomp, but memory that can be written can never
+   become executable. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -88,13 +89,16 @@ int main(int argc, char** argv) {
   if (strcmp(what, "mdwe") == 0 && prctl(kSetMdwe, 1, 0, 0, 0) != 0) return 5;
   const int listed = strcmp(what, "listed") == 0;
   if (listed && filter_all_but()) return 2;
-  if ((argc == 1 || strcmp(what, "mild") == 0) && filter(argc > 1)) return 2;
+  const int timed = strcmp(what, "timed") == 0;
+  if ((argc == 1 || timed || strcmp(what, "mild") == 0) && filter(argc > 1)) return 2;
   if (!say(pid, (size_t)size)) return 3;
   if (later && (!line(0) || filter(0) || !say("filtered\n", 9))) return 2;
   while (line(listed)) {
+    if (timed && poll(NULL, 0, 300) != 0) return 6;
     if (outer(1) != 6 || add(1, 1) != 2) return 4;
-    snprintf(pid, sizeof pid, "%s%c", "done", '\n');
-    if (!say(pid, strlen(pid))) return 3;
+    char text[8];
+    snprintf(text, sizeof text, "%s%c", "done", '\n');
+    if (!say(text, strlen(text))) return 3;
   }
   if (strict) syscall(SYS_exit, 0);
   return 0;

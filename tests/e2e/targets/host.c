@@ -2,8 +2,7 @@
 
      open PATH | lazy PATH | ns PATH    dlopen with RTLD_NOW, RTLD_LAZY, or into a namespace of its own
      call N FROM COUNT                  plugin_work(FROM), ... of the N-th that was opened; the sum
-     add COUNT                          add(1, 1), ... of the fixture library, through the program's own call
-                                        site
+     add COUNT                          add(1, 1), ... of the fixture library, by the program itself
      close N                            dlclose
      sum N                              a checksum of the page that holds its plugin_work
      remap N | unmap N                  a fresh copy of that page from its file, or none at all, behind

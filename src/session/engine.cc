@@ -321,13 +321,12 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
 void Engine::deliver(Task& task, int signal) {
   if (take_fault(task, signal)) return;
   const pid_t tid = task.id.tid;
-  if (Image* image = task.process->image.get()) {
-    if (auto regs = tracee::registers(tid)) {
-      bool changed = leave_copy(task, *image, *regs, signal);
-      if (task.rewound) changed |= tracee::undo_rewind(*task.rewound, *regs);
-      changed |= undo_interruption(tid, signal, *regs);
-      if (changed) (void)tracee::set_registers(tid, *regs);
-    }
+  Image* image = task.process->image.get();
+  if (auto regs = tracee::registers(tid)) {
+    bool changed = image != nullptr && leave_copy(task, *image, *regs, signal);
+    if (task.rewound) changed |= tracee::undo_rewind(*task.rewound, *regs);
+    changed |= undo_interruption(tid, signal, *regs);
+    if (changed) (void)tracee::set_registers(tid, *regs);
   }
   task.rewound.reset();
   syscalls_.settle(task);

@@ -331,6 +331,7 @@ void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>&
     if (!event) continue;
     const auto stop = tracee::classify(event->status);
     const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
+    if (std::holds_alternative<tracee::Interrupted>(stop)) leave_restart_to_kernel(tid);
     if (is_with_all(task->trap_blocked)) close_trap(tid);
     (void)tracee::detach(tid, delivery != nullptr ? delivery->signal : 0);
   }

@@ -45,8 +45,8 @@ void Image::heed_seccomp() {
   if (status && status->seccomp == SECCOMP_MODE_STRICT)
     return stay_breakpoints("the strict mode of seccomp forbids the time stamp counter");
   const bool filtered = tracee::seccomp_of(pid_) == tracee::Seccomp::suspended;
-  bool may_ask = may_ask_kernel(pid_).value_or(!filtered);
-  for (pid_t tid : tracee::read_tasks(pid_)) may_ask = may_ask && may_ask_kernel(tid).value_or(true);
+  bool may_ask = true;
+  for (pid_t tid : tracee::read_tasks(pid_)) may_ask = may_ask && may_ask_kernel(tid).value_or(!filtered);
   if (may_ask) return;
   auto& functions = wrapping_.waiting;
   const auto stays = std::stable_partition(functions.begin(), functions.end(), [&](const Waiting& function) {

@@ -22,9 +22,10 @@ bool is_for_its_block(const arch::Regs& regs) {
 
 Restart restart_of(pid_t tid, const arch::Regs& regs) {
   if (!is_for_its_block(regs)) return Restart::by_block;
+  if (const auto allowed = filters_allow(tid, SYS_restart_syscall))
+    return *allowed ? Restart::by_block : Restart::anew;
   const Seccomp seccomp = seccomp_of(tid);
-  if (seccomp == Seccomp::none || seccomp == Seccomp::trusted) return Restart::by_block;
-  return filters_allow(tid, SYS_restart_syscall).value_or(false) ? Restart::by_block : Restart::anew;
+  return seccomp == Seccomp::none || seccomp == Seccomp::trusted ? Restart::by_block : Restart::anew;
 }
 
 std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs, Restart restart) {

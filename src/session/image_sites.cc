@@ -170,6 +170,7 @@ std::map<elf::ObjectId, Image::LostProbes> Image::lost_probes() const {
   return lost;
 }
 
+// What is unmapped may be one of a dlclose's objects. Where other code stands the program has put it there.
 void Image::report_lost_probes() {
   const auto lost = lost_probes();
   if (lost.empty()) return;

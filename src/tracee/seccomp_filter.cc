@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 namespace rtrace::tracee {
 namespace {
@@ -41,9 +42,9 @@ std::optional<uint32_t> calculate(uint16_t operation, uint32_t a, uint32_t b) {
     case BPF_XOR:
       return a ^ b;
     case BPF_LSH:
-      return b < 32 ? a << b : 0;
+      return a << b % 32;
     case BPF_RSH:
-      return b < 32 ? a >> b : 0;
+      return a >> b % 32;
     case BPF_NEG:
       return 0 - a;
     default:
@@ -85,7 +86,7 @@ std::optional<uint32_t> loaded(const sock_filter& insn, const Machine& machine, 
 // One that neither jumps nor returns; false where there is none such.
 bool carry_out(const sock_filter& insn, Machine& machine, const seccomp_data& call) {
   const uint32_t operand = BPF_SRC(insn.code) == BPF_X ? machine.index : insn.k;
-  const bool is_load = BPF_CLASS(insn.code) == BPF_LD || BPF_CLASS(insn.code) == BPF_LDX;
+  bool into_index = BPF_CLASS(insn.code) == BPF_LDX;
   std::optional<uint32_t> value;
   switch (BPF_CLASS(insn.code)) {
     case BPF_LD:
@@ -96,7 +97,8 @@ bool carry_out(const sock_filter& insn, Machine& machine, const seccomp_data& ca
       value = calculate(BPF_OP(insn.code), machine.accumulator, operand);
       break;
     case BPF_MISC:
-      value = BPF_MISCOP(insn.code) == BPF_TAX ? machine.accumulator : machine.index;
+      into_index = BPF_MISCOP(insn.code) == BPF_TAX;
+      value = into_index ? machine.accumulator : machine.index;
       break;
     case BPF_ST:
     case BPF_STX:
@@ -107,8 +109,6 @@ bool carry_out(const sock_filter& insn, Machine& machine, const seccomp_data& ca
       return false;
   }
   if (!value) return false;
-  const bool into_index = (is_load && BPF_CLASS(insn.code) == BPF_LDX) ||
-                          (BPF_CLASS(insn.code) == BPF_MISC && BPF_MISCOP(insn.code) == BPF_TAX);
   (into_index ? machine.index : machine.accumulator) = *value;
   return true;
 }

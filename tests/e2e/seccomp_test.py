@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """Processes under seccomp, whose filters know nothing of a tracer: it makes them do nothing that they would die of."""
 import os
+import re
 import select
 import signal
+import subprocess
+import tempfile
 import time
 import unittest
 
@@ -112,7 +115,7 @@ class ShortList(unittest.TestCase):
         self.assertEqual(process.process.wait(harness.PATIENCE), 0)
 
     def test_a_call_with_a_timeout_that_the_attach_interrupts_is_made_again_not_restarted(self):
-        """For restart_syscall(2) is on no list of those who were never stopped."""
+        """For restart_syscall(2) is not on their list."""
         for mechanism in ("auto", "breakpoint", "trampoline"):
             with self.subTest(mechanism):
                 process = self.target("listed")
@@ -125,6 +128,14 @@ class ShortList(unittest.TestCase):
                     result = rtrace.stop()
                     self.assertEqual((result.status, result.trace.count("outer@libfixture.so(1")), (0, 1), result)
                 self.is_alive_to_its_end(process)
+
+    def test_a_jump_through_a_slot_to_what_has_no_prototype_is_seen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("tail_noplt", "libfixture.so"):
+                subprocess.run(["strip", "-g", "-o", os.path.join(folder, name), harness.target(name)], check=True)
+            result = harness.run(["--mechanism=trampoline", "-e", "twice", "--", "/usr/bin/env", "LD_LIBRARY_PATH=" + folder,
+                                  harness.target("guarded"), "under", os.path.join(folder, "tail_noplt")])
+        self.assertEqual((result.status, len(re.findall(r"tail_noplt->twice\(", result.trace))), (0, 2), result)
 
     @unittest.skipUnless(os.geteuid() == 0, "it takes CAP_SYS_ADMIN to read a filter")
     def test_under_a_filter_that_allows_the_restart_a_timeout_expires_whatever_interrupts_it(self):

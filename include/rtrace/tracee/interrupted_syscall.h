@@ -23,8 +23,8 @@ enum class Restart : uint8_t {
   by_block,  // restart_syscall(2): with the time that remains
   anew,      // the call itself
 };
-// Anew under a seccomp filter that has let the call through and would kill for restart_syscall, or of which
-// that cannot be told and which nobody trusts. Then a relative time begins anew too, but for those that take
+// Anew under a seccomp filter that has let the call through and forbids restart_syscall, or of which that
+// cannot be told and which nobody trusts. Then a relative time begins anew too, but for those that take
 // what remains from where they left it (glibc's sleep). Looks closer only where `regs` show that result. The
 // task must be in a ptrace-stop.
 Restart restart_of(pid_t tid, const arch::Regs& regs);
@@ -38,9 +38,9 @@ std::optional<InterruptedSyscall> rewind_interrupted_syscall(arch::Regs& regs, R
 
 // The same decision left to the kernel, for a thread in the very stop that our interrupt has made, which lies
 // in the kernel's signal path: a plain -EINTR becomes -ERESTARTNOHAND, and so does -ERESTART_RESTARTBLOCK
-// that is to begin anew. Then the system call is issued again
-// where no signal comes, and returns EINTR where a handler runs first (arch/x86/kernel/signal.c,
-// handle_signal): no signal can slip in between. True where the registers have changed.
+// that is to begin anew. Then the system call is issued again where no signal comes, and returns EINTR where
+// a handler runs first (arch/x86/kernel/signal.c, handle_signal): no signal can slip in between. True where
+// the registers have changed.
 bool let_kernel_restart(arch::Regs& regs, Restart restart);
 
 // At a signal-delivery-stop that follows: if the thread still stands at the rewound instruction, the signal

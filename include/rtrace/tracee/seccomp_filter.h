@@ -9,13 +9,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace rtrace::tracee {
 
-// The value that a filter returns for a call (SECCOMP_RET_*, with its data). nullopt where it is no such
-// program: the kernel takes none that jumps out of itself or knows other instructions (seccomp(2), kernel:
-// kernel/seccomp.c, seccomp_check_filter).
+// The value that a filter returns for a call (SECCOMP_RET_*, with its data). nullopt where it divides by
+// zero, which kills, or is no such program: the kernel takes none that jumps out of itself or knows other
+// instructions (seccomp(2), kernel: kernel/seccomp.c, seccomp_check_filter).
 std::optional<uint32_t> run_filter(std::span<const sock_filter> program, const seccomp_data& call);
 
 // Whether all filters of a task, if any, let it make that x86-64 system call: where one kills, answers itself

@@ -1,10 +1,10 @@
-/* guarded [later|mild|timed|listed|strict|mdwe]: under a seccomp filter that kills on every system call by
-   which memory is mapped or a signal's action changed. For each line on standard input calls outer(1) and
-   add(1, 1) and says "done"; ends with the input. "later": the first line is for setting the filter; "mild":
-   a filter that lets everything through; "timed": that one, and 300 ms pass before each "done"; "listed": one
-   that kills on all but what is called here, and returns of handlers, while lines are waited for with a
-   timeout; "strict": seccomp's strict mode; "mdwe": no seccomp, but memory that can be written can never
-   become executable. */
+/* guarded [later|mild|timed|listed|strict|mdwe|under PROGRAM]: under a seccomp filter that kills on every
+   system call by which memory is mapped or a signal's action changed. For each line on standard input calls
+   outer(1) and add(1, 1) and says "done"; ends with the input. "later": the first line is for setting the
+   filter; "mild": a filter that lets everything through; "timed": that one, and 300 ms pass before each
+   "done"; "listed": one that kills on all but what is called here, and returns of handlers, while lines are
+   waited for with a timeout; "strict": seccomp's strict mode; "under": runs the program under a filter that
+   lets everything through; "mdwe": no seccomp, but memory that can be written can never become executable. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -80,6 +80,7 @@ static int say(const char* text, size_t size) {
 }
 
 int main(int argc, char** argv) {
+  if (argc > 2 && strcmp(argv[1], "under") == 0) return filter(1) || execv(argv[2], argv + 2);
   const int later = argc > 1 && strcmp(argv[1], "later") == 0;
   char pid[32];
   int size = snprintf(pid, sizeof pid, "pid %d\n", (int)getpid());

@@ -26,7 +26,9 @@ class OutputFile {
  public:
   // Throws Error.
   OutputFile(const std::string& target, bool append);
-  ~OutputFile();
+  ~OutputFile() { close(); }
+  // Waits for the end of the command that reads it (-o '|COMMAND'). Nothing may be written behind it.
+  void close();
   // False where nobody reads it any more; `error_number` then says why.
   bool write(std::string_view bytes);
   bool is_stderr() const { return fd_ == 2; }
@@ -88,8 +90,8 @@ class Launch {
 class FrontEnd {
  public:
   explicit FrontEnd(const Options& options);
-  // The exit status; a command's death by signal is mimicked and does not return.
-  int run();
+  // Ends the process with the trace's status, or by the command's signal; returns by an Error alone.
+  [[noreturn]] void run();
 
  private:
   void start_engine();

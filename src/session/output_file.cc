@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "front_end.h"
 #include "rtrace/base/text.h"
@@ -59,9 +60,9 @@ OutputFile::OutputFile(const std::string& target, bool append) {
   fd_ = owned_.get();
 }
 
-OutputFile::~OutputFile() {
+void OutputFile::close() {
   owned_.reset();
-  if (pipe_reader_ > 0) waitpid(pipe_reader_, nullptr, 0);
+  if (pipe_reader_ > 0) waitpid(std::exchange(pipe_reader_, 0), nullptr, 0);
 }
 
 int write_all(int fd, std::string_view bytes) {

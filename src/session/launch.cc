@@ -115,8 +115,9 @@ Launch::Launch(const std::vector<std::string>& command, const std::string& user,
   order_.shell_argv.insert(order_.shell_argv.end(), order_.argv.begin() + 1, order_.argv.end());
   if (pipe2(order_.gate, O_CLOEXEC) != 0 || pipe2(order_.failure, O_CLOEXEC) != 0)
     throw Error::from_errno(errno, "pipe");
-  // Not unmapped: a child that was told to give up may still be on it.
-  alignas(16) static std::array<std::byte, 65536> stack;
+  // Not unmapped: a child that was told to give up may still be on it. With a section of its own it does not
+  // lie between what else is used at the start (src/first_use.ld).
+  [[gnu::section(".bss.child_stack")]] alignas(16) static std::array<std::byte, 65536> stack;
   // As posix_spawn(3) does, but without waiting for the exec: copying our page tables, and each page that we
   // write to afterwards, would take longer than all else here.
   pid_ = clone(run_child, stack.data() + stack.size(), CLONE_VM | SIGCHLD, &order_);

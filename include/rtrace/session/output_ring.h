@@ -25,6 +25,7 @@ struct OutputRing {
   static constexpr uint64_t kChunks = 1025;
   // A chunk is free only when the reader has left it.
   static constexpr uint64_t kCapacity = (kChunks - 1) * kChunk;
+  alignas(64) char bytes[kChunks * kChunk];
   std::atomic<uint64_t> head;          // bytes ever written
   std::atomic<uint64_t> tail;          // bytes ever taken
   std::atomic<uint32_t> reader_waits;  // the reader sleeps until it is woken through the event fd
@@ -32,12 +33,12 @@ struct OutputRing {
   std::atomic<uint32_t> reader_gone;   // nobody reads any more (EPIPE, ENOSPC): writing is pointless
   std::atomic<uint64_t> lost_calls;    // at the end: those that were dropped without a line that says so
   // Where the chunks of the stream lie, by their number in it: the writer takes the first free place, so that
-  // a trace that is read in time stays in a few pages. Good between tail and head.
+  // a trace that is read in time stays in a few pages. Good between tail and head. Counted from the end of
+  // `bytes`, for the first ones shall lie beside what else a short trace touches.
   uint16_t places[kChunks];
-  alignas(4096) char bytes[kChunks * kChunk];
 
   size_t place_of(uint64_t position) const {
-    return places[position / kChunk % kChunks] * kChunk + position % kChunk;
+    return (kChunks - 1 - places[position / kChunk % kChunks]) * kChunk + position % kChunk;
   }
 };
 

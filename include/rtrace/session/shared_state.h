@@ -13,15 +13,17 @@
 
 namespace rtrace::session {
 
+// In an order in which what a short trace touches lies side by side: each page of it costs a fault in each
+// process, and each 2 MiB a page table.
 struct Shared {
+  sink::SummaryTable summary;
+  OutputRing output;
   std::atomic<uint32_t> detach_requested;  // front end: let go of everything and finish
   std::atomic<uint32_t> attach_failed;     // engine: at least one -p could not be attached
   std::atomic<uint32_t> nothing_traced;    // engine: no -p could, and there is no command
   std::atomic<uint32_t> wrapping;          // engine: threads may have recorded what it has not read yet
   std::atomic<uint32_t> moment;            // of the engine (rtrace/base/moment.h)
   mech::PatchTable patches;
-  sink::SummaryTable summary;
-  OutputRing output;
 };
 
 // One message each way, over a SOCK_SEQPACKET pair. The end of file is the other side's death.

@@ -90,10 +90,12 @@ std::optional<event::StopCosts::Account> Engine::ask_account(Task& task, uint64_
 // The last that is done to a stopped thread before it is resumed.
 void Engine::runs_on(Task& task) {
   const uint64_t now = monotonic_now();
-  sink::OwnShare& share = shared_.summary.share;
   if (task.clock.held()) {
-    ++share.stops;
-    share.held_ns += now - task.clock.stopped_at();
+    if (options_.summary) {
+      sink::OwnShare& share = shared_.summary.share;
+      ++share.stops;
+      share.held_ns += now - task.clock.stopped_at();
+    }
     // Of counted calls the thread itself takes the time; the others go by its clock here.
     const uint64_t not_own = std::exchange(task.account.not_own, 0);
     const bool counts = services_.recording == agent::Mode::count;

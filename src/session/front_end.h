@@ -90,8 +90,8 @@ class Launch {
 class FrontEnd {
  public:
   explicit FrontEnd(const Options& options);
-  // Ends the process with the trace's status, or by the command's signal; returns by an Error alone.
-  [[noreturn]] void run();
+  // The exit status, where the process does not end here: with that, or by the command's signal.
+  int run();
 
  private:
   void start_engine();

@@ -64,7 +64,7 @@ int run(int argc, char** argv) try {
     case Options::Action::trace:
       break;
   }
-  FrontEnd(options).run();
+  return FrontEnd(options).run();
 } catch (const Error& error) {
   return fail(error.what());
 }

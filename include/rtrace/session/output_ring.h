@@ -34,7 +34,7 @@ struct OutputRing {
   std::atomic<uint64_t> lost_calls;    // at the end: those that were dropped without a line that says so
   // Where the chunks of the stream lie, by their number in it: the writer takes the first free place, so that
   // a trace that is read in time stays in a few pages. Good between tail and head. Counted from the end of
-  // `bytes`, for the first ones shall lie beside what else a short trace touches.
+  // `bytes`, for the first one shall lie under the page table of what stands here.
   uint16_t places[kChunks];
 
   size_t place_of(uint64_t position) const {

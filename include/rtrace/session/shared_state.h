@@ -13,8 +13,8 @@
 
 namespace rtrace::session {
 
-// In an order in which what a short trace touches lies side by side: each page of it costs a fault in each
-// process, and each 2 MiB a page table.
+// In an order in which what a trace without a table touches lies side by side: each page of it costs a fault
+// in each process, and each 2 MiB a page table.
 struct Shared {
   sink::SummaryTable summary;
   OutputRing output;

@@ -335,7 +335,7 @@ void Engine::deliver(Task& task, int signal) {
   if (!task.process->silent && !task.muted && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
   gives_up_handler(task, signal);
-  go_on(task, signal);
+  go_on(task, is_dropped(task, signal) ? 0 : signal);
 }
 
 void Engine::on(Task& task, tracee::SignalDelivery stop) {

@@ -106,6 +106,7 @@ class Engine {
   void answer_awaited(Task& task);
   void at_signal_system_call(Task& task, const arch::Regs& regs);
   static bool taken_for_hit(pid_t tid);
+  static bool is_dropped(const Task& task, int signal);
   static void open_mask(pid_t tid, const std::optional<CarriedOut>& done);
   void settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done);
   static bool keep_pending(Task& task);

@@ -77,7 +77,7 @@ bool Engine::is_bridged(const Task& task) {
 // After a hit.
 void Engine::restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const {
   Process& process = *task.process;
-  const bool alone = process.trap.kind == TrapDisposition::Kind::caught && !has_others(task);
+  const bool alone = process.trap.kind != TrapDisposition::Kind::standard && !has_others(task);
   restore_trap_state(task.id.tid, process.trap, task.trap_blocked, look, alone, process.image->space(),
                      need_stopped);
 }
@@ -189,7 +189,7 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   observe_signal_call(kind, regs, memory, task.process->trap, task.trap_blocked);
   if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard, image.space());
   // Before a hit can take it away: the C library's own system call says all of it.
-  if (ours && task.process->trap.kind == TrapDisposition::Kind::caught) task.awaits_signal_call = kSoon;
+  if (ours && task.process->trap.kind != TrapDisposition::Kind::standard) task.awaits_signal_call = kSoon;
   return std::nullopt;
 }
 
@@ -200,6 +200,10 @@ void Engine::at_signal_system_call(Task& task, const arch::Regs& regs) {
   if (trap.kind == TrapDisposition::Kind::caught && !trap.action_known &&
       learn_from_system_call(regs, memory, trap))
     task.awaits_signal_call = 0;
+  if (trap.kind == TrapDisposition::Kind::ignored && has_others(task) && withhold_ignoring(regs, memory)) {
+    trap.withheld = true;
+    task.awaits_signal_call = 0;
+  }
   if (!is_bridged(task)) return;
   const auto done = carry_out_system_call(task.id.tid, regs, memory, task.trap_blocked);
   if (!done) return;
@@ -236,6 +240,12 @@ void Engine::settle_signals(const Task& task, bool taken, const std::optional<Ca
     queue_.forget(tid);
   }
   if (blocks_trap || !done->repeatable) (void)tracee::set_signal_mask(tid, *done->mask);
+}
+
+// Sent by somebody, and ignored by the program. What an instruction of its own raises ends it all the same.
+bool Engine::is_dropped(const Task& task, int signal) {
+  return signal == SIGTRAP && task.process->trap.withheld && taken_for_hit(task.id.tid) &&
+         !catches_trap(task.id.tid);
 }
 
 // Somebody has sent SIGTRAP to a thread that is to have it blocked, and has it open for our sake: it waits,

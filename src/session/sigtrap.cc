@@ -20,6 +20,7 @@ constexpr uint64_t kTrapBit = tracee::signal_bit(SIGTRAP);
 constexpr uint64_t kUnblockable = tracee::signal_bit(SIGKILL) | tracee::signal_bit(SIGSTOP) |
                                   tracee::signal_bit(32) | tracee::signal_bit(33) | tracee::signal_bit(34);
 constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
+const KernelAction kIgnoring = {reinterpret_cast<uint64_t>(SIG_IGN), 0, 0, 0};
 
 TrapDisposition::Kind kind_of(uint64_t handler) {
   if (handler == reinterpret_cast<uint64_t>(SIG_DFL)) return TrapDisposition::Kind::standard;
@@ -220,6 +221,24 @@ bool learn_from_system_call(const arch::Regs& regs, const Memory& memory, TrapDi
   return true;
 }
 
+// Only what lies in the caller's frame is its copy, and nobody else's.
+bool withhold_ignoring(const arch::Regs& regs, const tracee::ProcessMemory& memory) {
+  constexpr uint64_t kFrame = 4096;
+  const uint64_t given = regs.syscall_argument(1);
+  if (regs.raw.orig_rax != SYS_rt_sigaction || regs.syscall_argument(0) != SIGTRAP ||
+      given - regs.sp().value >= kFrame)
+    return false;
+  const auto handler = memory.read_value<uint64_t>(VirtAddr{given});
+  return handler == reinterpret_cast<uint64_t>(SIG_IGN) &&
+         memory.write_value(VirtAddr{given}, reinterpret_cast<uint64_t>(SIG_DFL)) == 0;
+}
+
+void stop_withholding(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {
+  if (disposition.kind == TrapDisposition::Kind::ignored && disposition.withheld && !catches_trap(tid))
+    set_action(tid, kIgnoring, space);
+  disposition.withheld = false;
+}
+
 // The kernel's reset leaves the rest of the action as it was; a program that sets another, by a raw system
 // call, as a rule does not.
 bool put_back_handler(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {
@@ -255,9 +274,13 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
   // What was not taken away can be asked for, against the day when it is.
   const bool ask = stands && !disposition.action_known;
   bool put_back = false;
-  if ((ignored || gone || ask) && space.foothold().exists() && need_stopped()) {
+  disposition.withheld |= ignored && !alone;
+  if (((ignored && alone) || gone || ask) && space.foothold().exists() && need_stopped()) {
     if (ask) learn_trap_action(tid, disposition, space);
-    if (ignored) set_action(tid, {reinterpret_cast<uint64_t>(SIG_IGN), 0, 0, 0}, space);
+    if (ignored && alone) {
+      set_action(tid, kIgnoring, space);
+      disposition.withheld = false;
+    }
     if (gone) put_back = put_back_handler(tid, disposition, space);
   }
   // The hit has unblocked it.

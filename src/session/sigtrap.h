@@ -31,6 +31,10 @@ struct TrapDisposition {
   Kind kind = Kind::standard;
   bool action_known = false;
   KernelAction action{};  // of `caught`, once it could be asked for
+  // Of `ignored`: the kernel has the default, and what others send is dropped by us. Setting SIG_IGN discards
+  // what is pending in all threads (kernel/signal.c, do_sigaction), and one that has met an int3 of ours just
+  // then would run on behind it.
+  bool withheld = false;
 };
 
 // Of a thread: whether the program's mask holds SIGTRAP, and whether it holds all other signals too, as masks
@@ -94,6 +98,10 @@ struct CarriedOut {
 // At the stop at a system call's entry: the handler for SIGTRAP that it sets, with what the C library adds.
 bool learn_from_system_call(const arch::Regs& regs, const Memory& memory, TrapDisposition& disposition);
 
+// There too, of a call by the C library that has SIGTRAP ignored: the kernel is given the default in its
+// place.
+bool withhold_ignoring(const arch::Regs& regs, const tracee::ProcessMemory& memory);
+
 // At the function's entry, or the instruction.
 std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, arch::Regs regs,
                                              const tracee::ProcessMemory& memory, TrapBlocked& blocked);
@@ -101,13 +109,16 @@ std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, a
 std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
                                                 const tracee::ProcessMemory& memory, TrapBlocked& blocked);
 
+// Behind all int3s, where no thread has met one that it is still to stop for. As put_back_handler().
+void stop_withholding(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space);
+
 // A handler that is known, and does not stand any more, behind a hit: true where that took it away. Of a task
 // in a consumed stop.
 bool put_back_handler(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space);
 
 // After a hit: puts back what the kernel took away. `need_stopped` as for remote calls. `look`: the thread's
 // mask is read even where nothing is known of it, for one that holds all other signals held SIGTRAP too.
-// `alone`: the process has no other thread whose hit may have taken the handler away.
+// `alone`: the process has no other thread whose hit may have taken the handler away, or may be lost.
 enum class Look : bool { no, yes };
 void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look, bool alone,
                         mech::AddressSpace& space, const NeedStopped& need_stopped);

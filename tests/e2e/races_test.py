@@ -69,6 +69,35 @@ class LateSigtrap(unittest.TestCase):
         self.assertEqual(self.check("blocked"), 0)
 
 
+class IgnoredByOneOfSeveral(unittest.TestCase):
+    """Having a signal ignored discards what is pending of it in all threads: the SIGTRAP of a hit among it."""
+
+    def launched(self, *arguments):
+        for _ in range(ROUNDS // 5):
+            result = harness.run(["-c", "-x", "add", "-F", harness.CONF, "--", harness.target("ignores"), *arguments])
+            self.assertEqual(result.status, 0, result)
+            yield result.stdout.split()[-1]
+
+    def test_threads_that_are_in_probes_meanwhile_are_unharmed(self):
+        self.assertEqual(set(self.launched("100")), {"ignored"})
+
+    def test_nor_where_it_is_ignored_by_turns(self):
+        self.assertEqual(set(self.launched("100", "default")), {"default"})
+
+    def test_ignored_from_the_start_it_is_so_after_the_detach(self):
+        with harness.Target(["env", "--ignore-signal=SIGTRAP", harness.target("ignores"), "0"]) as process:
+            process.expect("pid ")
+            for _ in range(ROUNDS // 3):
+                rtrace = attach(process)
+                harness.wait_until(lambda: len(rtrace.lines_so_far()) > 50, "calls are seen")
+                self.assertEqual(rtrace.stop().status, 0)
+                ignored = re.search(r"SigIgn:\s+(\w+)", harness.read_text("/proc/%d/status" % process.pid)).group(1)
+                self.assertTrue(int(ignored, 16) >> (signal.SIGTRAP - 1) & 1, ignored)
+            process.go()
+            rest, status = process.finish()
+            self.assertEqual((status, rest.split()[-1]), (0, "ignored"))
+
+
 class AttachedInAHandler(unittest.TestCase):
     def test_sigtrap_that_was_blocked_for_its_handler_alone_is_not_blocked_behind_it(self):
         with harness.Target([harness.target("in_handler"), "30"]) as process:

@@ -1,0 +1,44 @@
+/* ignores TIMES [default]: three threads call add() of the fixture library and check what they get, while the
+   first one has SIGTRAP ignored again and again, or by turns ignored and not. 0 TIMES: until a line comes on
+   standard input, and without a change. Then the disposition that it finds, and what was wrong. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+enum { kThreads = 3 };
+
+static atomic_int over, wrong;
+
+static void* check_sums(void* unused) {
+  for (int i = 0; !atomic_load(&over); i = (i + 1) % 1000)
+    if (add(i, 1) != i + 1) atomic_fetch_add(&wrong, 1);
+  return unused;
+}
+
+int main(int argc, char** argv) {
+  pthread_t threads[kThreads];
+  const int times = argc > 1 ? atoi(argv[1]) : 0;
+  char line[16];
+  for (int i = 0; i < kThreads; i++)
+    if (pthread_create(&threads[i], NULL, check_sums, NULL) != 0) return 2;
+  puts("pid ");
+  fflush(stdout);
+  if (times == 0 && !fgets(line, sizeof line, stdin)) return 2;
+  for (int i = 0; i < times; i++) {
+    signal(SIGTRAP, SIG_IGN);
+    if (argc > 2) signal(SIGTRAP, SIG_DFL);
+    usleep(200);
+  }
+  kill(getpid(), argc > 2 ? SIGCONT : SIGTRAP);  // which is ignored
+  atomic_store(&over, 1);
+  for (int i = 0; i < kThreads; i++) pthread_join(threads[i], NULL);
+  struct sigaction now;
+  sigaction(SIGTRAP, NULL, &now);
+  printf("%s\n", now.sa_handler == SIG_IGN ? "ignored" : now.sa_handler == SIG_DFL ? "default" : "caught");
+  return atomic_load(&wrong) == 0 ? 0 : 1;
+}

@@ -57,7 +57,7 @@ void Survival::reset_by_kernel(mech::AddressSpace& space) {
 }
 
 bool Survival::wants_raising() const {
-  return state_ == State::lost && timestamp().monotonic - lost_since_ > kPause;
+  return (state_ == State::lost || state_ == State::due) && timestamp().monotonic - lost_since_ > kPause;
 }
 
 void Survival::program_set(bool standard, mech::AddressSpace& space) {
@@ -68,7 +68,7 @@ void Survival::program_set(bool standard, mech::AddressSpace& space) {
     risk_ = "it has set an action for SIGTRAP of its own";
     return;
   }
-  state_ = State::lost;
+  state_ = State::due;
   lost_since_ = timestamp().monotonic;
 }
 

@@ -48,7 +48,8 @@ class Survival {
  private:
   void raised(mech::AddressSpace& space, std::string risk);
 
-  enum class State : uint8_t { none, standing, lost, absent };
+  // `due`: the program sets the default itself, and nothing of ours is there until that call is over.
+  enum class State : uint8_t { none, standing, lost, due, absent };
   State state_ = State::none;
   bool told_ = false;
   uint64_t lost_since_ = 0;  // monotonic ns

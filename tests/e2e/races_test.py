@@ -84,6 +84,9 @@ class IgnoredByOneOfSeveral(unittest.TestCase):
     def test_nor_where_it_is_ignored_by_turns(self):
         self.assertEqual(set(self.launched("100", "default")), {"default"})
 
+    def test_a_handler_that_is_taken_back_is_not_there_any_more(self):
+        self.assertEqual(set(self.launched("30", "handler")), {"default"})
+
     def test_ignored_from_the_start_it_is_so_after_the_detach(self):
         with harness.Target(["env", "--ignore-signal=SIGTRAP", harness.target("ignores"), "0"]) as process:
             process.expect("pid ")

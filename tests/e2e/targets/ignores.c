@@ -1,6 +1,7 @@
-/* ignores TIMES [default]: three threads call add() of the fixture library and check what they get, while the
-   first one has SIGTRAP ignored again and again, or by turns ignored and not. 0 TIMES: until a line comes on
-   standard input, and without a change. Then the disposition that it finds, and what was wrong. */
+/* ignores TIMES [default | handler]: three threads call add() of the fixture library and check what they get,
+   while the first one has SIGTRAP ignored again and again, or by turns ignored, or caught, and not. 0 TIMES:
+   until a line comes on standard input, and without a change. Then the disposition that it finds, and what
+   was wrong. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,6 +14,10 @@
 enum { kThreads = 3 };
 
 static atomic_int over, wrong;
+
+static void handler(int unused) {
+  (void)unused;
+}
 
 static void* check_sums(void* unused) {
   for (int i = 0; !atomic_load(&over); i = (i + 1) % 1000)
@@ -30,7 +35,7 @@ int main(int argc, char** argv) {
   fflush(stdout);
   if (times == 0 && !fgets(line, sizeof line, stdin)) return 2;
   for (int i = 0; i < times; i++) {
-    signal(SIGTRAP, SIG_IGN);
+    signal(SIGTRAP, argc > 2 && argv[2][0] == 'h' ? handler : SIG_IGN);
     if (argc > 2) signal(SIGTRAP, SIG_DFL);
     usleep(200);
   }

@@ -250,8 +250,9 @@ Engine::ForkImage Engine::image_of_fork(pid_t child, Image& image) {
   std::string failure;
   try {
     const auto& pages = image.space().foothold();
+    const tracee::ProcessMemory memory(child);
     const bool complete =
-        !image.is_arming() && (!pages.exists() || pages.stands_in(tracee::ProcessMemory(child)));
+        !image.is_arming() && (!pages.exists() || pages.stands_in(memory)) && image.are_probes_in(memory);
     if (complete) return {image.clone_for(child), false};
     let_go_of_fork(child, image);
     if (auto own = read_image(child, failure)) return {std::move(own), true};

@@ -54,7 +54,9 @@ Image::Image(Tag, const Image& parent, pid_t child)
       armed_(parent.armed_),
       reported_as_{child, child, 0},
       unseen_returns_(parent.unseen_returns_),
-      implementations_(parent.implementations_) {}
+      implementations_(parent.implementations_) {
+  armed_at_ = parent.armed_at_;
+}
 
 std::shared_ptr<Image> Image::clone_for(pid_t child) const {
   return std::make_shared<Image>(Tag{}, *this, child);

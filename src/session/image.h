@@ -88,6 +88,9 @@ class Image {
 
   // Somewhere up the stack its probes are being placed, while a thread is awaited.
   bool is_arming() const { return arming_; }
+  // Whether a child was forked with all probes: one whose birth is handled before the arming, or just behind
+  // it, may have been forked when none or only some of them stood.
+  bool are_probes_in(const tracee::ProcessMemory& child) const;
   // True where something could not be armed because no thread could be stopped; finish_arming() tries again
   // with one that is.
   bool unfinished() const { return unfinished_; }
@@ -194,13 +197,13 @@ class Image {
   struct Tag {};
   class Arming {
    public:
-    explicit Arming(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
-    ~Arming() { flag_ = before_; }
+    explicit Arming(Image& image) : image_(image), before_(std::exchange(image.arming_, true)) {}
+    ~Arming();
     Arming(const Arming&) = delete;
     Arming& operator=(const Arming&) = delete;
 
    private:
-    bool& flag_;
+    Image& image_;
     bool before_;
   };
 
@@ -227,7 +230,7 @@ class Image {
     size_t count = 0;
     bool some_mapped = false;  // there is other code in their places
   };
-  std::map<elf::ObjectId, LostProbes> lost_probes() const;
+  std::map<elf::ObjectId, LostProbes> lost_probes(const tracee::ProcessMemory& memory) const;
   bool has_dynamic_linker_begun();
   void without_link_map(Moment moment, bool begun, event::TraceeId who, const NeedStopped& need_stopped);
   void place_first_sites(event::TraceeId who, const NeedStopped& need_stopped);
@@ -334,6 +337,7 @@ class Image {
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false, leaving_ = false, arming_ = false;
+  uint64_t armed_at_ = 0;        // monotonic ns
   bool relocated_once_ = false;  // the dynamic linker has finished start-up
   std::string no_wrapping_;      // why no trampoline may be made in it; empty where they may
   std::string no_injection_;     // why nothing may be mapped into the process; empty where it may

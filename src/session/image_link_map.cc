@@ -137,7 +137,7 @@ void Image::sync_behind_hook(event::TraceeId who, const NeedStopped& need_stoppe
 }
 
 void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped) {
-  const Arming arming(arming_);
+  const Arming arming(*this);
   hurry(moment);
   // First: its program may run, and begin meanwhile.
   const bool begun = moment != Moment::attach || has_dynamic_linker_begun();

@@ -147,7 +147,7 @@ bool Image::branches_to_entry(VirtAddr entry) {
 }
 
 // A page that is given back, mapped over or written to takes our int3 with it, and nothing tells.
-std::map<elf::ObjectId, Image::LostProbes> Image::lost_probes() const {
+std::map<elf::ObjectId, Image::LostProbes> Image::lost_probes(const tracee::ProcessMemory& memory) const {
   std::vector<std::byte> bytes(armed_.size());
   std::vector<tracee::ProcessMemory::Piece> pieces;
   std::vector<const Armed*> points;
@@ -155,7 +155,7 @@ std::map<elf::ObjectId, Image::LostProbes> Image::lost_probes() const {
     pieces.push_back({point.address, &bytes[pieces.size()], 1});
     points.push_back(&point);
   }
-  space_->memory().read_gathered(pieces);
+  memory.read_gathered(pieces);
   std::map<elf::ObjectId, LostProbes> lost;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const bool mapped = pieces[i].got == 1;
@@ -166,13 +166,13 @@ std::map<elf::ObjectId, Image::LostProbes> Image::lost_probes() const {
   }
   // Where nothing can be read the process has gone.
   const bool none_mapped = std::ranges::all_of(pieces, [](const auto& piece) { return piece.got == 0; });
-  if (none_mapped && !space_->memory().read_value<std::byte>(objects_[0].range().begin)) lost.clear();
+  if (none_mapped && !memory.read_value<std::byte>(objects_[0].range().begin)) lost.clear();
   return lost;
 }
 
 // What is unmapped may be one of a dlclose's objects. Where other code stands the program has put it there.
 void Image::report_lost_probes() {
-  const auto lost = lost_probes();
+  const auto lost = lost_probes(space_->memory());
   if (lost.empty()) return;
   const Closing closing = objects_being_closed();
   for (const auto& [id, probes] : lost) {
@@ -186,6 +186,17 @@ void Image::report_lost_probes() {
         probes.count, one ? "" : "s", in->main_program ? std::string("the main program") : in->name(),
         one ? "was" : "were"));
   }
+}
+
+Image::Arming::~Arming() {
+  image_.arming_ = before_;
+  image_.armed_at_ = monotonic_now();
+}
+
+bool Image::are_probes_in(const tracee::ProcessMemory& child) const {
+  constexpr uint64_t kLately = 2'000'000'000;  // ns: far longer than a birth waits to be handled
+  if (armed_at_ == 0) return false;
+  return monotonic_now() - armed_at_ > kLately || lost_probes(child).empty();
 }
 
 void Image::restore_code(mech::AddressSpace::Sites which) {
@@ -250,7 +261,7 @@ void Image::raise_semaphore(const plan::ProbePoint& point) {
 }
 
 void Image::finish_arming(const NeedStopped& need_stopped) {
-  const Arming arming(arming_);
+  const Arming arming(*this);
   unfinished_ = false;
   const size_t before = armed();
   arm(plan::Objects(objects_), plan::Relocated::yes, need_stopped);

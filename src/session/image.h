@@ -337,7 +337,7 @@ class Image {
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false, leaving_ = false, arming_ = false;
-  uint64_t armed_at_ = 0;        // monotonic ns
+  uint64_t armed_at_ = 0;        // monotonic ns; 0: not yet
   bool relocated_once_ = false;  // the dynamic linker has finished start-up
   std::string no_wrapping_;      // why no trampoline may be made in it; empty where they may
   std::string no_injection_;     // why nothing may be mapped into the process; empty where it may

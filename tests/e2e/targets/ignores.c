@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < times; i++) {
     signal(SIGTRAP, argc > 2 && argv[2][0] == 'h' ? handler : SIG_IGN);
     if (argc > 2) signal(SIGTRAP, SIG_DFL);
-    usleep(200);
+    usleep(200);  // the others meet probes meanwhile: a pace, not a wait for anything
   }
   kill(getpid(), argc > 2 ? SIGCONT : SIGTRAP);  // which is ignored
   atomic_store(&over, 1);

@@ -7,6 +7,7 @@ from runner.row import AddsAtMost, AddsTimes, NotAvailable, Row, Side
 from . import tracers
 
 FLOOR = "floor: bare ptrace"
+OWN_FLOOR = "floor: bare ptrace, by a program that is started for it"
 # The limit of what is added, in ms on the machine that it was set on, and the same in terms of what ltrace added there.
 COMMANDS = (("true", ["true"], (1, 5)), ("ls", ["ls"], None), ("python3", ["/usr/bin/python3", "-c", "pass"], None),
             ("clang", ["clang", "--version"], (5, 7)))
@@ -26,6 +27,11 @@ def spawn(options, tracer, command, rounds=None, least_calls=0):
 
 def untraced(_):
     return []
+
+
+def bare_program(context):
+    """The floor's program as a tracer that is run, as rtrace is: what its own exec and exit cost comes in."""
+    return [context.target("floor_spawn"), "-t", "1"]
 
 
 def rtrace(context):
@@ -51,6 +57,7 @@ def rows():
         found.append(Row(
             "start-" + name, "`%s` with one function probed" % " ".join(command), "ms", (
                 Side("untraced", spawn([], untraced, command)), Side(FLOOR, spawn(["-t"], untraced, command)),
+                Side(OWN_FLOOR, spawn([], bare_program, command)),
                 Side("rtrace", spawn([], rtrace, command)), Side("ltrace", spawn([], ltrace, command))),
             (AddsAtMost("rtrace", FLOOR, limit[0]), AddsTimes("ltrace", "rtrace", FLOOR, limit[1])) if limit else (),
             base=FLOOR))

@@ -288,6 +288,15 @@ void Foothold::note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint
   (void)memory.write_value(blob_ + offsetof(agent::Blob, masked_thread), tid);
 }
 
+uint64_t Foothold::open_handlers(const tracee::ProcessMemory& memory) const {
+  if (!existed()) return 0;
+  return memory.read_value<uint64_t>(blob_ + offsetof(agent::Blob, open_handlers)).value_or(0);
+}
+
+void Foothold::note_open_handlers(const tracee::ProcessMemory& memory, uint64_t signals) const {
+  if (exists()) (void)memory.write_value(blob_ + offsetof(agent::Blob, open_handlers), signals);
+}
+
 bool Foothold::is_ours(const tracee::ProcessMemory& memory, VirtAddr mapping) const {
   const auto there = memory.read_value<agent::MappingHeader>(mapping);
   return there && std::memcmp(there->magic, agent::kMappingMagic, sizeof there->magic) == 0 &&

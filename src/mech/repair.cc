@@ -16,6 +16,7 @@
 #include "rtrace/base/error.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/mech/bridge.h"
+#include "rtrace/mech/handler_masks.h"
 #include "rtrace/mech/semaphores.h"
 #include "rtrace/mech/trampolines.h"
 #include "rtrace/tracee/interrupted_syscall.h"
@@ -284,13 +285,15 @@ Repair::Stand Repair::stand_of(const HaltedProcess& halted, bool out) const {
 
 bool Repair::lower_bridges(pid_t fit) {
   for (const auto& blob : remains_.blobs) {
-    const Lowered lowered = lower_bridge({fit,
-                                          memory_,
-                                          blob.address + blob.head.gadget,
-                                          {VirtAddr{blob.head.frame_begin}, VirtAddr{blob.head.frame_end}},
-                                          blob.address + blob.head.bridge,
-                                          blob.address + blob.head.restorer});
+    const BridgeSite site = {fit,
+                             memory_,
+                             blob.address + blob.head.gadget,
+                             {VirtAddr{blob.head.frame_begin}, VirtAddr{blob.head.frame_end}},
+                             blob.address + blob.head.bridge,
+                             blob.address + blob.head.restorer};
+    const Lowered lowered = lower_bridge(site);
     if (lowered == Lowered::failed) return false;
+    close_handler_masks(site, blob.head.open_handlers);
     repaired_.handler |= lowered == Lowered::yes;
   }
   return true;

@@ -103,6 +103,9 @@ class Engine {
   enum class Wait : bool { no, yes };
   void open_traps(const Image& image, Wait wait);
   void open_traps_before_sites(pid_t pid, const Image& image);
+  static bool is_about_open_handler(const Task& task, Image& image, SignalCall::Kind kind,
+                                    const arch::Regs& regs);
+  static void at_handler_call(Task& task, const arch::Regs& regs, tracee::SyscallInfo::Moment moment);
   void answer_awaited(Task& task);
   void at_signal_system_call(Task& task, const arch::Regs& regs);
   static bool taken_for_hit(pid_t tid);

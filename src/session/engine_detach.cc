@@ -180,7 +180,7 @@ std::string Engine::failure_of_calls(const Farewell& farewell) {
   Image& image = *farewell.image;
   if (tracee::forbids_calls(tid)) return "a seccomp filter is in force";
   if (const auto task = tasks_.find(tid); task != tasks_.end()) rewind(*task->second);
-  if (!image.survival().lower(tid, image.space())) return "the thread could not make the system call";
+  if (!image.survival().leave(tid, image.space())) return "the thread could not make the system call";
   if (Process* process = still_running(image.pid(), image))
     stop_withholding(tid, process->trap, image.space());
   if (farewell.needed.empty()) return image.space().unmap_copies(tid, image.find_slack());

@@ -139,6 +139,7 @@ void Engine::on(Task& task, tracee::SyscallStop) {
     if (task.interrupted) let_kernel_restart(tid);
     task.awaits_signal_call -= awaited;
     if (info && info->moment == tracee::SyscallInfo::Moment::entry) at_signal_system_call(task, *regs);
+    if (info && info->moment == tracee::SyscallInfo::Moment::exit) at_handler_call(task, *regs, info->moment);
   }
   go_on(task, 0);
   if (shown) syscalls_.report(task);

@@ -8,6 +8,7 @@
 #include "engine_core.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
+#include "rtrace/mech/handler_masks.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -160,6 +161,35 @@ std::optional<CarriedOut> Engine::carry_out(Task& task, const Image& image, cons
   return done;
 }
 
+// Whether sigaction() sets a handler that blocks all signals, or asks for the action of a signal whose
+// handler we have opened.
+bool Engine::is_about_open_handler(const Task& task, Image& image, SignalCall::Kind kind,
+                                   const arch::Regs& regs) {
+  constexpr uint64_t kMask = 8;  // in the C library's struct sigaction too, behind the handler
+  if (kind != SignalCall::Kind::sigaction || image.pid() != task.process->pid || !is_bridged(task))
+    return false;
+  const tracee::ProcessMemory& memory = image.space().memory();
+  const VirtAddr given{regs.integer_argument(1)}, told{regs.integer_argument(2)};
+  const auto mask = given ? memory.read_value<uint64_t>(given + kMask) : std::nullopt;
+  return (mask && agent::blocks_all(*mask)) || (told && image.space().foothold().open_handlers(memory) != 0);
+}
+
+// There, or at its end.
+void Engine::at_handler_call(Task& task, const arch::Regs& regs, tracee::SyscallInfo::Moment moment) {
+  const mech::AddressSpace& space = task.process->image->space();
+  const mech::Foothold& foothold = space.foothold();
+  if (regs.raw.orig_rax != SYS_rt_sigaction || task.process->image->pid() != task.process->pid ||
+      !is_bridged(task))
+    return;
+  const uint64_t open = foothold.open_handlers(space.memory());
+  if (moment == tracee::SyscallInfo::Moment::exit) {
+    mech::close_told_mask(regs, space.memory(), open);
+    task.awaits_signal_call = 0;
+  } else if (const uint64_t opened = mech::open_handler_mask(regs, space.memory())) {
+    foothold.note_open_handlers(space.memory(), open | opened);
+  }
+}
+
 // A thread is about to ask for, or change, signal state: it must find its own. What we carried out in its
 // place, so that SIGTRAP stays open and the handler stands. Where the call is to be made all the same,
 // because it is somebody else's function or shown, that is done at the system call.
@@ -171,6 +201,7 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   const SignalArguments call = {regs.integer_argument(0), VirtAddr{regs.integer_argument(1)}, {}, true};
   const bool about_mask = agent::is_about_mask(kind);
   const bool about_trap = !about_mask && static_cast<int>(call.first) == SIGTRAP;
+  if (is_about_open_handler(task, image, kind, regs)) task.awaits_signal_call = kSoon;
   if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
   // The child of posix_spawn() sets the default for all that it finds blocked.
   const bool guest = image.pid() != task.process->pid;
@@ -197,6 +228,7 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
 void Engine::at_signal_system_call(Task& task, const arch::Regs& regs) {
   const tracee::ProcessMemory& memory = task.process->image->space().memory();
   TrapDisposition& trap = task.process->trap;
+  at_handler_call(task, regs, tracee::SyscallInfo::Moment::entry);
   if (trap.kind == TrapDisposition::Kind::caught && !trap.action_known &&
       learn_from_system_call(regs, memory, trap))
     task.awaits_signal_call = 0;
@@ -302,7 +334,7 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
     close_trap(child);  // not before: were we to die, it would meet an int3 with SIGTRAP blocked
     const auto regs = tracee::registers(child);
     if (!regs || tracee::forbids_calls(child) || !space.foothold().existed()) return;
-    if (!Survival::lower_in(memory, child, space)) return;
+    if (!Survival::leave_in(memory, child, space)) return;
     if (space.in_copy(regs->pc())) return;
     const Range slack = parent_image.find_slack(memory);
     const bool inside = parent_image.leads_to_wrapper(child, memory);

@@ -15,10 +15,6 @@ namespace rtrace::session {
 namespace {
 
 constexpr uint64_t kTrapBit = tracee::signal_bit(SIGTRAP);
-// SIGKILL and SIGSTOP can never be blocked; C libraries keep 32 and 33, musl 34 too, for themselves and leave
-// them out of what they block.
-constexpr uint64_t kUnblockable = tracee::signal_bit(SIGKILL) | tracee::signal_bit(SIGSTOP) |
-                                  tracee::signal_bit(32) | tracee::signal_bit(33) | tracee::signal_bit(34);
 constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
 const KernelAction kIgnoring = {reinterpret_cast<uint64_t>(SIG_IGN), 0, 0, 0};
 
@@ -86,7 +82,7 @@ bool resets_itself(const TrapDisposition& disposition) {
 
 TrapBlocked trap_blocked_in(uint64_t mask) {
   if ((mask & kTrapBit) == 0) return TrapBlocked::no;
-  return (mask | kUnblockable) == ~uint64_t{0} ? TrapBlocked::with_all : TrapBlocked::yes;
+  return agent::blocks_all(mask) ? TrapBlocked::with_all : TrapBlocked::yes;
 }
 
 TrapBlocked trap_blocked_now(uint64_t mask, TrapBlocked before) {
@@ -261,10 +257,11 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
   // mask at the hit tells.
   if (is_with_all(blocked) && mask && trap_blocked_in(*mask | kTrapBit) != TrapBlocked::with_all)
     blocked = TrapBlocked::no;
-  if (!is_with_all(blocked) && mask && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all)
-    blocked = TrapBlocked::with_all;
   const bool ignored = disposition.kind == TrapDisposition::Kind::ignored;
   const bool caught = disposition.kind == TrapDisposition::Kind::caught;
+  // Where our handler stands behind the hit, that has not met it blocked: in a handler that we have opened.
+  if (!is_with_all(blocked) && mask && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all)
+    blocked = !caught && catches_trap(tid) ? TrapBlocked::kept_open : TrapBlocked::with_all;
   // An int3 that meets SIGTRAP blocked takes its handler away (kernel/signal.c, force_sig_info_to_task).
   // Where one stands behind it the signal was not blocked any more: a handler that it was blocked for has
   // returned, by rt_sigreturn, unseen. Where none does it was, by such a handler's beginning.

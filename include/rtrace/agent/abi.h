@@ -71,7 +71,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 16;
+inline constexpr uint32_t kAbiVersion = 17;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies
@@ -143,6 +143,8 @@ struct Blob {
   struct Announced {
     uint64_t begin, size;
   } announced;
+  // Signals, by bit, whose handlers run with SIGTRAP open for our sake (mech/handler_masks.h).
+  uint64_t open_handlers;
 };
 // Of the mapping's beginning, for the blob.
 inline constexpr uint64_t kBlobRoom = 5 * 4096;

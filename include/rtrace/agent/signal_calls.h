@@ -33,6 +33,14 @@ inline constexpr uint64_t kTrapBit = bit_of_signal(5);
 // glibc keeps these for itself, and leaves them out of what pthread_sigmask() is asked to block.
 inline constexpr uint64_t kReservedSignals = bit_of_signal(32) | bit_of_signal(33);
 
+// Whether a mask holds all signals, as masks do that last for a moment. SIGKILL and SIGSTOP can never be
+// blocked; C libraries keep 32 and 33, musl 34 too, for themselves and leave them out of what they block.
+constexpr bool blocks_all(uint64_t mask) {
+  constexpr uint64_t kUnblockable =
+      bit_of_signal(9) | bit_of_signal(19) | kReservedSignals | bit_of_signal(34);
+  return (mask | kUnblockable) == ~uint64_t{0};
+}
+
 // The mask after the system call rt_sigprocmask(how, &set, ...) in a thread whose mask is `mask`.
 constexpr uint64_t mask_after(int how, uint64_t set, uint64_t mask) {
   constexpr int kBlock = 0, kUnblock = 1, kSet = 2;  // SIG_BLOCK...

@@ -115,6 +115,11 @@ class Foothold {
   // death can give it back. 0: no more.
   void note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint64_t own_mask) const;
 
+  // Of which signals the handlers run with SIGTRAP open (handler_masks.h), by bit, in this memory or a fork
+  // child's. Noted for whoever comes after our death.
+  uint64_t open_handlers(const tracee::ProcessMemory& memory) const;
+  void note_open_handlers(const tracee::ProcessMemory& memory, uint64_t signals) const;
+
   // Whether the blob is in this memory: a child may have been forked before it was, or after.
   bool stands_in(const tracee::ProcessMemory& memory) const { return existed() && is_ours(memory, blob_); }
   // Notes what is in the slack that is about to go on loan.

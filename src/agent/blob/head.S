@@ -6,7 +6,7 @@
   .type rtrace_blob, @object  // its words are no instructions
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
-  .long 16, 1               // kAbiVersion, kBlobMapping
+  .long 17, 1               // kAbiVersion, kBlobMapping
   .quad 0, 0                // size, session: by the tracer
   .quad rtrace_bridge, restorer, gadget
   .quad 0, 0, 0             // table, frame area
@@ -26,6 +26,7 @@ rtrace_blob:
   .quad rtrace_append_pieces, rtrace_append_pieces_end, rtrace_append_pieces_fault
   .quad rtrace_question
   .quad 0, 0                // announced
+  .quad 0                   // open handlers
   .size rtrace_blob, . - rtrace_blob
 
   .text

@@ -9,6 +9,7 @@
 
 #include "rtrace/base/mapping.h"
 #include "rtrace/mech/address_space.h"
+#include "rtrace/mech/handler_masks.h"
 #include "tracee/child.h"
 
 extern "C" {
@@ -34,6 +35,24 @@ using tests::Pipe;
 
 void own_handler(int) {}
 
+// While these run all signals are blocked, or two.
+void set_handlers() {
+  struct sigaction full {
+  }, some{};
+  full.sa_handler = some.sa_handler = own_handler;
+  sigfillset(&full.sa_mask);
+  sigaddset(&some.sa_mask, SIGTRAP);
+  sigaddset(&some.sa_mask, SIGINT);
+  sigaction(SIGUSR1, &full, nullptr);
+  sigaction(SIGUSR2, &some, nullptr);
+}
+
+bool blocks_trap(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && sigismember(&now.sa_mask, SIGTRAP) == 1 &&
+         sigismember(&now.sa_mask, SIGINT) == 1;
+}
+
 // A child with that action for SIGTRAP, stopped, with our pages in it. It ends well if the action is its own.
 class BridgeTest : public testing::Test {
  protected:
@@ -44,9 +63,11 @@ class BridgeTest : public testing::Test {
       own.sa_flags = flags;
       sigaddset(&own.sa_mask, SIGUSR1);
       sigaction(SIGTRAP, &own, nullptr);
+      set_handlers();
       if (!go_.wait()) return 100;
       struct sigaction now {};
       sigaction(SIGTRAP, nullptr, &now);
+      if (!blocks_trap(SIGUSR1) || !blocks_trap(SIGUSR2)) return 2;
       return now.sa_handler == handler && (now.sa_flags & flags) == flags ? 0 : 1;
     });
     tests::wait_until_in_syscall(pid(), SYS_read);
@@ -105,6 +126,20 @@ TEST_F(BridgeTest, IgnoredStaysIgnored) {
   EXPECT_THAT(raise_bridge(site()), HasSubstr("ignores"));
   EXPECT_EQ(lower_bridge(site()), Lowered::was_not_ours);
   EXPECT_EQ(end(), 0);
+}
+
+TEST_F(BridgeTest, HandlersThatBlockAllAreOpenUntilTheyAreClosed) {
+  for (const bool closed : {false, true}) {
+    start(SIG_DFL);
+    uint64_t opened = 0;
+    {
+      tracee::RemoteCall remote(pid(), site().memory, site().gadget, site().frame_area);
+      opened = open_handler_masks(site().memory, remote, tracee::read_status(pid())->caught);
+    }
+    EXPECT_EQ(opened, tracee::signal_bit(SIGUSR1));
+    if (closed) close_handler_masks(site(), opened);
+    EXPECT_EQ(end(), closed ? 0 : 2);
+  }
 }
 
 }  // namespace

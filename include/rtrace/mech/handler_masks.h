@@ -1,0 +1,27 @@
+// Handlers of the program's that run with all signals blocked (a full sa_mask, as those of libuv and
+// HotSpot): while int3s of ours stand SIGTRAP is left open in them, for one that meets it blocked kills where
+// no tracer lives (kernel/signal.c, force_sig_info_to_task).
+#pragma once
+
+#include <cstdint>
+
+#include "rtrace/arch/regs.h"
+#include "rtrace/mech/bridge.h"
+#include "rtrace/tracee/process_memory.h"
+#include "rtrace/tracee/remote_call.h"
+
+namespace rtrace::mech {
+
+// Opens those among `handlers` (signals by bit, as /proc/PID/status has them) that block all. Answers which.
+uint64_t open_handler_masks(const tracee::ProcessMemory& memory, tracee::RemoteCall& remote,
+                            uint64_t handlers);
+// Of those that have been opened, each that blocks all but SIGTRAP blocks that too.
+void close_handler_masks(const BridgeSite& at, uint64_t opened);
+
+// Of a thread that stands at the entry of an rt_sigaction() by the C library, for another signal than
+// SIGTRAP, and may be about to set such a handler: it sets an open one. Its bit, or 0.
+uint64_t open_handler_mask(const arch::Regs& regs, const tracee::ProcessMemory& memory);
+// At that call's end: an action of one of these signals that it has been told is as the program has set it.
+void close_told_mask(const arch::Regs& regs, const tracee::ProcessMemory& memory, uint64_t opened);
+
+}  // namespace rtrace::mech

@@ -1,0 +1,109 @@
+#!/usr/bin/python3
+"""Handlers that block all signals while they run: a probe that they meet must not end the program when rtrace has been
+killed, and what the program asks for is what it has set."""
+import contextlib
+import os
+import signal
+import unittest
+
+import harness
+from survival_test import engine_of, is_gone
+
+FULL_MASK = harness.target("full_mask")
+TRACED = ("-F", harness.CONF, "-x", "add")
+
+
+def kill_both(front):
+    engine = engine_of(front)
+    os.kill(front, signal.SIGSTOP)  # so that it cannot heal before it is killed
+    os.kill(engine, signal.SIGKILL)
+    os.kill(front, signal.SIGKILL)
+    harness.wait_until(lambda: is_gone(engine), "the engine has ended")
+
+
+class FullMasks(unittest.TestCase):
+    def raises(self, process, line="q"):
+        process.process.stdin.write(line + "\n")
+        process.process.stdin.flush()
+        self.assertEqual(process.expect(r"done (\d+)").group(1), "2")
+
+    @contextlib.contextmanager
+    def target(self, *arguments):
+        with harness.Target([FULL_MASK, *arguments]) as process:
+            process.expect("pid ")
+            yield process
+            self.assertEqual(process.finish()[1], 0)
+
+    def test_they_are_traced_and_all_is_as_the_program_has_set_it(self):
+        for late in ((), ("late",)):
+            with self.subTest(late=late), self.target(*late) as process:
+                rtrace = harness.Attached(TRACED, [process.pid])
+                if late:
+                    process.go()
+                for line in "acf":  # of the last, a child's too
+                    self.raises(process, line)
+                result = rtrace.stop()
+                self.assertEqual((result.status, result.trace.count("add@libfixture.so(")), (0, 6), result)
+                self.raises(process, "after")
+
+    def test_rtrace_may_be_killed_whole_and_come_back(self):
+        for late in ((), ("late",)):
+            with self.subTest(late=late), self.target(*late) as process:
+                rtrace = harness.Attached(TRACED, [process.pid])
+                if late:
+                    process.go()
+                self.raises(process)
+                kill_both(rtrace.process.pid)
+                rtrace.end()
+                for _ in range(3):
+                    self.raises(process)
+                repaired = harness.run(["--repair", "-p", str(process.pid)])
+                self.assertEqual(repaired.status, 0, repaired)
+                self.raises(process, "after")
+
+    def test_an_engine_that_is_killed_leaves_them_as_they_were(self):
+        with self.target() as process:
+            rtrace = harness.Attached(TRACED, [process.pid])
+            self.raises(process)
+            os.kill(engine_of(rtrace.process.pid), signal.SIGKILL)
+            rtrace.end()
+            self.raises(process, "after")
+
+    def test_a_launched_program_that_sets_them(self):
+        words = harness.invocation(["-o", os.devnull, *TRACED, "--", FULL_MASK])
+        with harness.Target(words) as rtrace:
+            rtrace.expect("pid ")
+            for line in "acf":
+                self.raises(rtrace, line)
+            self.assertEqual(rtrace.finish()[1], 0)
+
+
+class Node(unittest.TestCase):
+    """All handlers of libuv block all signals, and write to a pipe."""
+    SCRIPT = """
+        process.on("SIGUSR2", () => console.log("signal"));
+        process.stdin.on("data", () => process.exit(7));
+        console.log("pid");
+    """
+
+    def signals(self, process):
+        process.process.send_signal(signal.SIGUSR2)
+        process.expect("signal")
+
+    def test_it_outlives_rtrace(self):
+        with harness.Target(["/usr/bin/node", "-e", self.SCRIPT]) as process:
+            process.expect("pid")
+            rtrace = harness.Attached(["-x", "write@libc*"], [process.pid])
+            self.signals(process)
+            harness.wait_until(lambda: "write@libc" in "".join(rtrace.lines_so_far()), "calls are shown")
+            kill_both(rtrace.process.pid)
+            rtrace.end()
+            for _ in range(3):
+                self.signals(process)
+            self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
+            process.go()
+            self.assertEqual(process.finish()[1], 7)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -325,7 +325,7 @@ void Engine::deliver(Task& task, int signal) {
   if (auto regs = tracee::registers(tid)) {
     bool changed = image != nullptr && leave_copy(task, *image, *regs, signal);
     if (task.rewound) changed |= tracee::undo_rewind(*task.rewound, *regs);
-    changed |= undo_interruption(tid, signal, *regs);
+    changed |= undo_interruption(task, signal, *regs);
     if (changed) (void)tracee::set_registers(tid, *regs);
   }
   task.rewound.reset();

@@ -249,15 +249,17 @@ bool Engine::hold(pid_t tid) {
   return false;
 }
 
-// Ends a stop that we asked for.
+// Ends a stop that we asked for, or one of a SIGCONT, at which each thread of a process that is traced stops
+// whether it was in a group-stop or not (kernel/signal.c, ptrace_trap_notify): only behind that calls end
+// without us, too.
 void Engine::let_run(Task& task) {
   const pid_t tid = task.id.tid;
   const bool was_ours = std::exchange(task.interrupted, false);
-  if (was_ours)
+  const bool unseen = was_ours || !std::exchange(task.listening, false);
+  if (unseen)
     SyscallTracer::goes_on(task);
   else
     syscalls_.settle(task);
-  task.listening = false;
   Image* image = task.process->image.get();
   if (was_ours && image != nullptr && image->unfinished() && !image->is_arming() &&
       !tracee::forbids_calls(tid)) {
@@ -266,7 +268,7 @@ void Engine::let_run(Task& task) {
     queue_.forget(tid);
     image->finish_arming({[tid]() -> std::optional<pid_t> { return tid; }, nullptr, nullptr,
                           [&] { open_traps(*image, Wait::no); }});
-  } else if (was_ours) {
+  } else if (unseen) {
     auto regs = tracee::registers(tid);
     // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen.
     if (regs && tracee::let_kernel_restart(*regs, tracee::restart_of(tid, *regs)))

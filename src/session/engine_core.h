@@ -59,7 +59,7 @@ class Engine {
   void go_on(Task& task, int signal);
   bool shows_syscalls(const Task& task) const;
   static void let_kernel_restart(pid_t tid);
-  static bool undo_interruption(pid_t tid, int signal, arch::Regs& regs);
+  static bool undo_interruption(const Task& task, int signal, arch::Regs& regs);
   void watch_handlers(Task& task, const arch::Regs& regs);
   void gives_up_handler(const Task& task, int signal);
   void runs_on(Task& task);
@@ -120,7 +120,7 @@ class Engine {
     bool anew = false;
   };
   ForkImage image_of_fork(pid_t child, Image& image);
-  void arm_child(const Task& child) const;
+  static void arm_child(Task& child);
   static TrapDisposition trap_of_orphan(pid_t child, Image* image);
 
   // --- engine_seize.cc

@@ -106,9 +106,11 @@ void Engine::let_kernel_restart(pid_t tid) {
 
 // A signal that is ignored reaches a thread only because it is traced (kernel/signal.c, sig_ignored): its
 // system call would not have ended for it. True where the registers have changed.
-bool Engine::undo_interruption(pid_t tid, int signal, arch::Regs& regs) {
+bool Engine::undo_interruption(const Task& task, int signal, arch::Regs& regs) {
+  const pid_t tid = task.id.tid;
   arch::Regs restarted = regs;
-  if (!tracee::let_kernel_restart(restarted, tracee::restart_of(tid, regs)) || !is_ignored(tid, signal))
+  if (!tracee::let_kernel_restart(restarted, tracee::restart_of(tid, regs)) ||
+      (!is_ignored(tid, signal) && !is_dropped(task, signal)))
     return false;
   regs = restarted;
   return true;
@@ -116,7 +118,8 @@ bool Engine::undo_interruption(pid_t tid, int signal, arch::Regs& regs) {
 
 // At a stop on the way out, which may be the entry of such a call.
 void Engine::answer_awaited(Task& task) {
-  const auto info = task.awaits_signal_call != 0 ? tracee::syscall_info(task.id.tid) : std::nullopt;
+  const bool awaits = task.awaits_signal_call != 0 && task.process->image != nullptr;
+  const auto info = awaits ? tracee::syscall_info(task.id.tid) : std::nullopt;
   const auto regs = info ? tracee::registers(task.id.tid) : std::nullopt;
   if (regs && info->moment == tracee::SyscallInfo::Moment::entry) at_signal_system_call(task, *regs);
 }
@@ -125,11 +128,12 @@ void Engine::on(Task& task, tracee::SyscallStop) {
   const pid_t tid = task.id.tid;
   const auto regs = tracee::registers(tid);
   if (regs && task.replays.awaiting()) watch_handlers(task, *regs);
-  const bool ours = regs && task.process->image != nullptr && task.process->image->in_copy(regs->pc());
+  const Image* image = task.process->image.get();
+  const bool ours = regs && image != nullptr && image->in_copy(regs->pc());
   // A handler returns to wherever the thread was.
   const bool returns = task.syscall && task.syscall->number == SYS_rt_sigreturn;
   const bool shown = regs && shows_syscalls(task) && (!ours || returns);
-  const bool awaited = regs && task.awaits_signal_call != 0 && !ours;
+  const bool awaited = regs && image != nullptr && task.awaits_signal_call != 0 && !ours;
   if (shown || awaited) {
     // Nothing of it must be left if we die: a signal would end a call that waits.
     (void)tracee::consume(tid, tracee::Block::no);

@@ -216,7 +216,7 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   Survival& survival = image.survival();
   const bool ours = about_trap && !guest;
   if (ours && survival.leaves_a_trace())
-    if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
+    if (const auto stopped = need_stopped()) (void)survival.leave(*stopped, image.space());
   observe_signal_call(kind, regs, memory, task.process->trap, task.trap_blocked);
   if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard, image.space());
   // Before a hit can take it away: the C library's own system call says all of it.

@@ -265,11 +265,13 @@ Engine::ForkImage Engine::image_of_fork(pid_t child, Image& image) {
   return {};
 }
 
-// A child before its first instruction, whose image was read anew.
-void Engine::arm_child(const Task& child) const {
+// A child before its first instruction, whose image was read anew. Its parent had all signals blocked, as a
+// rule, and SIGTRAP was so again when it was let go of.
+void Engine::arm_child(Task& child) {
   child.process->image->sync(Image::Moment::attach, child.id, [tid = child.id.tid]() -> std::optional<pid_t> {
     return tracee::forbids_calls(tid) ? std::nullopt : std::optional(tid);
   });
+  if (is_with_all(child.trap_blocked)) open_trap(child);
 }
 
 void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
@@ -338,6 +340,7 @@ void Engine::on(Task& task, tracee::Exec) {
   task.replays.clear();
   task.rewound.reset();
   task.tail_jump.reset();
+  task.awaits_signal_call = 0;
   if (!process.launching) reporter_.take(task.id, timestamp(), decode::Executed{program_of(pid)});
   if (execve) syscalls_.executed(task, *execve);
   take_thread_pointer_back(process);

@@ -283,10 +283,9 @@ int FrontEnd::run() {
   // The writer's thread is made in there: all forks must be done by then, for the command's child runs
   // ordinary code before its exec.
   loop();
-  const bool all_written = finish_output();
-  const int status = launched && all_written && !cannot_write_ ? exit_status() : 1;
-  if (!all_written) _exit(status);  // the writer is stuck in its write
+  if (!finish_output()) _exit(1);  // the writer is stuck in its write
   output_.close();
+  const int status = launched && !cannot_write_ ? exit_status() : 1;
   end_at_once(status);
   return status;
 }

@@ -202,6 +202,7 @@ void Image::begin(event::TraceeId who, const NeedStopped& need_stopped) {
 void Image::place_first_sites(event::TraceeId who, const NeedStopped& need_stopped) {
   if (interpreter_.file == nullptr) {
     relocated_once_ = true;
+    const Arming arming(*this);
     // Nothing else asks for room there, and with it for the handler, which a system-call stop may need.
     if (services_.options.syscalls) provide_room(objects_[0].range(), 1, need_stopped);
     wrapping_.lacks_thread_pointer = true;

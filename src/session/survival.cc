@@ -60,6 +60,7 @@ void Survival::close_handlers(const tracee::ProcessMemory& memory, pid_t stopped
 bool Survival::leave(pid_t stopped, mech::AddressSpace& space) {
   const bool lowered = lower(stopped, space);
   if (lowered) close_handlers(space.memory(), stopped, space);
+  if (lowered) opened_ = false;
   return lowered;
 }
 

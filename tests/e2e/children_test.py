@@ -80,7 +80,13 @@ class Nested(unittest.TestCase):
         return results
 
     def test_every_process_shows_the_same_lines(self):
-        words = [harness.target("nested_forks"), "3"]
+        self.every_process_shows_the_same("nested_forks")
+
+    def test_of_a_program_without_a_dynamic_linker_too(self):
+        self.every_process_shows_the_same("nested_forks_static")
+
+    def every_process_shows_the_same(self, program):
+        words = [harness.target(program), "3"]
         shown = [sorted(re.sub(r"^\[pid +\d+\] |(?<=\)) +(?== )", "", line) for line in result.lines)
                  for result in self.both(["-x", "add", "-x", "branch"], words)]
         self.assertEqual(shown[0], shown[1])

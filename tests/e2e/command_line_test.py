@@ -91,6 +91,11 @@ class Output(unittest.TestCase):
         self.traced("-o", "|grep -c add@ > " + self.path)
         self.assertEqual(harness.read_text(self.path), "3\n")
 
+    def test_of_a_command_that_dies_of_a_signal_too(self):
+        result = harness.run(["-o", "|exec >&- 2>&-; sleep 0.2; cat > " + self.path, "-S", "--", "sh", "-c", "kill -9 $$"], separate=False)
+        self.assertEqual(result.status, -signal.SIGKILL, result)
+        self.assertIn("SIGKILL", harness.read_text(self.path))
+
     def test_a_file_is_replaced_and_with_append_it_grows(self):
         self.traced("-o", self.path)
         self.traced("-o", self.path)

@@ -362,6 +362,12 @@ class Exec(unittest.TestCase):
                     self.assertEqual((result.status, result.trace.count(ADD)), (7, 1), result)
                     self.assertRegex(result.stderr, r"tiny32.*untraced: .*32")
 
+    @unittest.skipUnless(harness.runs_here("tiny32"), "this kernel runs no programs for 32 bits")
+    def test_so_it_does_behind_a_call_about_sigtrap(self):
+        result = harness.run(["-x", "add", "--", "env", "--ignore-signal=TRAP", harness.target("tiny32")])
+        self.assertEqual(result.status, 7, result)
+        self.assertRegex(result.stderr, r"tiny32.*untraced: .*32")
+
     def test_a_child_of_any_kind_leaves_the_parent_traced(self):
         for program in ("tiny32", "tiny64") if harness.runs_here("tiny32") else ("tiny64",):
             for options in ([], ["-f"]):

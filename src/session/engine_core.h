@@ -119,6 +119,7 @@ class Engine {
     std::shared_ptr<Image> image;
     bool anew = false;
   };
+  ForkImage read_fork(pid_t child, Image& image, std::string& failure);
   ForkImage image_of_fork(pid_t child, Image& image);
   static void arm_child(Task& child);
   static TrapDisposition trap_of_orphan(pid_t child, Image* image);

@@ -9,6 +9,7 @@
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/mech/handler_masks.h"
+#include "rtrace/tracee/opened_child.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -324,9 +325,10 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
 
 // A new child with memory of its own, at its first stop: clean code, no handler and no page of ours.
 void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
+  mech::AddressSpace& space = parent_image.space();
+  const tracee::OpenedChild opened(child, space.memory());
   try {
     const tracee::ProcessMemory memory(child);
-    mech::AddressSpace& space = parent_image.space();
     space.restore(memory);
     space.lower_semaphores_of(memory);
     parent_image.unwrap_copy(child, memory);
@@ -342,7 +344,8 @@ void Engine::let_go_of_fork(pid_t child, Image& parent_image) {
         inside ? space.part_copies_of(memory, child, slack) : space.unmap_copies_of(memory, child, slack);
     if (!failure.empty()) RTRACE_LOG(session, 1, "copies stay in child {}: {}", child, failure);
   } catch (const Error& error) {
-    RTRACE_LOG(session, 1, "child {}: {}", child, error.what());  // it died
+    if (tracee::signal_mask(child))  // else it died
+      reporter_.say(fmt::format("child {} runs on with breakpoints in it: {}", child, error.what()));
   }
 }
 

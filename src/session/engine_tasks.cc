@@ -8,6 +8,7 @@
 #include "engine_core.h"
 #include "rtrace/base/log.h"
 #include "rtrace/session/permission.h"
+#include "rtrace/tracee/opened_child.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
@@ -244,10 +245,9 @@ void Engine::begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked)
 }
 
 // A copy of the parent's. One that was forked before our pages were there, or while the parent's probes are
-// being placed, is read anew, as if it were attached to. nullptr where it is let go of: it cannot be
-// followed.
-Engine::ForkImage Engine::image_of_fork(pid_t child, Image& image) {
-  std::string failure;
+// being placed, is read anew, as if it were attached to. nullptr, and why, where it cannot be followed.
+Engine::ForkImage Engine::read_fork(pid_t child, Image& image, std::string& failure) {
+  const tracee::OpenedChild opened(child, image.space().memory());
   try {
     const auto& pages = image.space().foothold();
     const tracee::ProcessMemory memory(child);
@@ -260,6 +260,14 @@ Engine::ForkImage Engine::image_of_fork(pid_t child, Image& image) {
     failure = error.what();
     let_go_of_fork(child, image);
   }
+  return {};
+}
+
+// nullptr where it is let go of.
+Engine::ForkImage Engine::image_of_fork(pid_t child, Image& image) {
+  std::string failure;
+  ForkImage own = read_fork(child, image, failure);
+  if (own.image != nullptr) return own;
   reporter_.say(fmt::format("child {} is not followed: {}", child, failure));
   (void)tracee::detach(child);
   return {};

@@ -24,6 +24,7 @@
 #include "rtrace/base/text.h"
 #include "rtrace/mech/heal.h"
 #include "rtrace/mech/repair.h"
+#include "rtrace/session/permission.h"
 
 namespace rtrace::session {
 namespace {
@@ -231,7 +232,11 @@ void FrontEnd::heal_after_engine(bool killed) {
   for (const auto& [pid, outcome] : outcomes) {
     places += outcome.repaired.places;
     // One that may not be traced by us, or has ended: what can be written without is written above.
-    if (!outcome.failure.empty()) RTRACE_LOG(session, 1, "{}: {}", pid, outcome.failure);
+    if (!outcome.failure.empty()) {
+      RTRACE_LOG(session, 1, "{}: {}", pid, outcome.failure);
+      const std::string closed = why_memory_is_closed(standing_of(pid));
+      if (!closed.empty()) say(fmt::format("the breakpoints in process {} stay: {}", pid, closed));
+    }
     const std::string& why = outcome.repaired.left.empty() ? outcome.repaired.kept : outcome.repaired.left;
     if (!why.empty()) stays[why].push_back(pid);
   }

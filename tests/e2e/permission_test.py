@@ -2,6 +2,7 @@
 """Processes that may not be traced: the cause and the fix are named, and the process is left alone."""
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,18 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 WITHOUT_PTRACE = ["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", "--"]
 ROOT = os.geteuid() == 0
 HIDDEN = "import ctypes, sys\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nprint('pid', flush=True)\nsys.stdin.read()"
+
+HIDDEN_PARENT = """
+import ctypes, os, signal
+signal.signal(signal.SIGTRAP, signal.SIG_IGN)
+os.getppid()
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+child = os.fork()
+if child == 0:
+    os.getppid()
+    os._exit(5 + 2 * ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
 
 
 def waits(prefix=()):
@@ -202,12 +215,16 @@ class OtherUsers(unittest.TestCase):
             said = refused(self, process.pid, NOBODY, self.rtrace)
             self.assertRegex(said, r"not dumpable.*run rtrace as root")
 
+    def launched(self, function, *command, options=()):
+        return subprocess.run([*NOBODY, self.rtrace, *options, "-x", function, "--", *command], text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, env=harness.environment(),
+                              timeout=harness.PATIENCE, check=False)
+
     def test_a_command_whose_file_cannot_be_read_is_run_untraced(self):
         program = os.path.join(self.folder.name, "secret")
         shutil.copy("/usr/bin/true", program)
         os.chmod(program, 0o111)
-        done = subprocess.run([*NOBODY, self.rtrace, "-e", "getenv", "--", program], text=True, stdin=subprocess.DEVNULL,
-                              capture_output=True, env=harness.environment(), timeout=harness.PATIENCE, check=False)
+        done = self.launched("getenv", program)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"\(secret\) runs on untraced: it is not dumpable: .*cannot be read.*run rtrace as root")
 
@@ -236,6 +253,22 @@ class OtherUsers(unittest.TestCase):
                     said = rtrace.communicate(timeout=harness.PATIENCE)[1]
                 self.assertEqual(rtrace.returncode, 0, said)
                 self.assertEqual(harness.read_text(output).count("add@libfixture.so("), 3, said)
+
+    def test_so_is_one_that_a_shell_becomes_which_has_sigtrap_ignored(self):
+        program = os.path.join(self.folder.name, "secret")
+        shutil.copy("/usr/bin/true", program)
+        os.chmod(program, 0o111)
+        done = self.launched("getenv", "sh", "-c", "trap '' TRAP; exec " + program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"\(secret\) runs on untraced")
+
+    def test_a_child_of_a_process_that_has_made_itself_not_dumpable_is_as_it_was(self):
+        for options in ([], ["-f"], ["-f", "--mechanism=trampoline"]):
+            with self.subTest(options=options):
+                done = self.launched("getppid", "/usr/bin/python3", "-c", HIDDEN_PARENT, options=options)
+                self.assertEqual((done.returncode, done.stdout), (0, "0 5\n"), done.stderr)
+                self.assertEqual(len(re.findall(r"getppid@\S+\(\) +=", done.stderr)), 2 if options else 1, done.stderr)
+                self.assertNotRegex(done.stderr, "not followed|runs on with")
 
     def test_root_traces_what_is_not_dumpable(self):
         with self.nobody(["/usr/bin/python3", "-c", HIDDEN]) as process:

@@ -157,6 +157,7 @@ void Engine::begin_attached(Process& process) {
   let_forks_finish(process);
   if (lives() && process.image == image) seize_borrowers(process);
   if (lives() && process.image == image) arm_attached(process);
+  if (lives() && process.image == image) open_handlers(pid, image);
   if (!lives()) return;
   if (options_.syscalls) begin_syscalls(process);
   remember(process.image->objects());

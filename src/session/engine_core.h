@@ -103,9 +103,6 @@ class Engine {
   enum class Wait : bool { no, yes };
   void open_traps(const Image& image, Wait wait);
   void open_traps_before_sites(pid_t pid, const Image& image);
-  static bool is_about_open_handler(const Task& task, Image& image, SignalCall::Kind kind,
-                                    const arch::Regs& regs);
-  static void at_handler_call(Task& task, const arch::Regs& regs, tracee::SyscallInfo::Moment moment);
   void answer_awaited(Task& task);
   void at_signal_system_call(Task& task, const arch::Regs& regs);
   static bool taken_for_hit(pid_t tid);
@@ -242,6 +239,19 @@ class Engine {
     settle_each,  // those whose code is their own again, but for who is to make calls
     let_go_each,  // the same
   };
+
+  // --- engine_handlers.cc
+  static void note_withheld(const Process& process);
+  static void ignore_trap_again(Process& process);
+  static bool is_about_open_handler(const Task& task, Image& image, SignalCall::Kind kind,
+                                    const arch::Regs& regs);
+  static void at_handler_call(Task& task, const arch::Regs& regs, tracee::SyscallInfo::Moment moment);
+  static bool opens_handlers(const Process& process);
+  static bool is_in_open_handler(const Task& task);
+  bool with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image,
+                            const std::function<void(pid_t, const std::vector<pid_t>&)>& work);
+  void open_handlers(pid_t pid, const std::shared_ptr<Image>& image);
+  void close_handlers(pid_t pid);
 
   // --- engine_stop_all.cc
   bool stop_all(Leaving& leaving, How how);

@@ -181,8 +181,6 @@ std::string Engine::failure_of_calls(const Farewell& farewell) {
   if (tracee::forbids_calls(tid)) return "a seccomp filter is in force";
   if (const auto task = tasks_.find(tid); task != tasks_.end()) rewind(*task->second);
   if (!image.survival().leave(tid, image.space())) return "the thread could not make the system call";
-  if (Process* process = still_running(image.pid(), image))
-    stop_withholding(tid, process->trap, image.space());
   if (farewell.needed.empty()) return image.space().unmap_copies(tid, image.find_slack());
   image.space().forget_table();
   if (const std::string failure = image.part_wrapping(tid); !failure.empty())
@@ -342,6 +340,7 @@ void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>&
 void Engine::detach(std::set<pid_t> pids) {
   Leaving leaving;
   leaving.pids = std::move(pids);
+  for (pid_t pid : std::set(leaving.pids)) close_handlers(pid);
   prepare_leaving(leaving);
   Visited visited = leave_each(leaving);
   if (!images_to_leave(leaving).empty() || visited == Visited::all_stand)
@@ -367,6 +366,14 @@ void Engine::detach(std::set<pid_t> pids) {
     end_process(*process->second);
   }
   clean_later(leaving.failures);
+}
+
+// At an exec. It goes on in the memory of another process where that shares it.
+void Engine::abandon_image(const Process& process) const {
+  const auto shares = [&](const auto& other) {
+    return other.second.get() != &process && other.second->image == process.image;
+  };
+  if (process.image != nullptr && std::ranges::none_of(processes_, shares)) process.image->space().abandon();
 }
 
 }  // namespace rtrace::session

@@ -121,7 +121,10 @@ void Engine::answer_awaited(Task& task) {
   const bool awaits = task.awaits_signal_call != 0 && task.process->image != nullptr;
   const auto info = awaits ? tracee::syscall_info(task.id.tid) : std::nullopt;
   const auto regs = info ? tracee::registers(task.id.tid) : std::nullopt;
-  if (regs && info->moment == tracee::SyscallInfo::Moment::entry) at_signal_system_call(task, *regs);
+  if (regs && info->moment == tracee::SyscallInfo::Moment::entry) {
+    at_signal_system_call(task, *regs);
+    note_withheld(*task.process);  // the call's end is not seen
+  }
 }
 
 void Engine::on(Task& task, tracee::SyscallStop) {

@@ -8,7 +8,6 @@
 #include "engine_core.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
-#include "rtrace/mech/handler_masks.h"
 #include "rtrace/tracee/opened_child.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
@@ -80,8 +79,10 @@ bool Engine::is_bridged(const Task& task) {
 void Engine::restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const {
   Process& process = *task.process;
   const bool alone = process.trap.kind != TrapDisposition::Kind::standard && !has_others(task);
+  const bool withheld = process.trap.withheld;
   restore_trap_state(task.id.tid, process.trap, task.trap_blocked, look, alone, process.image->space(),
                      need_stopped);
+  if (process.trap.withheld != withheld) note_withheld(process);
 }
 
 // Whether our handler gets a SIGTRAP that is left to the kernel. A process that runs in another's memory has
@@ -162,35 +163,6 @@ std::optional<CarriedOut> Engine::carry_out(Task& task, const Image& image, cons
   return done;
 }
 
-// Whether sigaction() sets a handler that blocks all signals, or asks for the action of a signal whose
-// handler we have opened.
-bool Engine::is_about_open_handler(const Task& task, Image& image, SignalCall::Kind kind,
-                                   const arch::Regs& regs) {
-  constexpr uint64_t kMask = 8;  // in the C library's struct sigaction too, behind the handler
-  if (kind != SignalCall::Kind::sigaction || image.pid() != task.process->pid || !is_bridged(task))
-    return false;
-  const tracee::ProcessMemory& memory = image.space().memory();
-  const VirtAddr given{regs.integer_argument(1)}, told{regs.integer_argument(2)};
-  const auto mask = given ? memory.read_value<uint64_t>(given + kMask) : std::nullopt;
-  return (mask && agent::blocks_all(*mask)) || (told && image.space().foothold().open_handlers(memory) != 0);
-}
-
-// There, or at its end.
-void Engine::at_handler_call(Task& task, const arch::Regs& regs, tracee::SyscallInfo::Moment moment) {
-  const mech::AddressSpace& space = task.process->image->space();
-  const mech::Foothold& foothold = space.foothold();
-  if (regs.raw.orig_rax != SYS_rt_sigaction || task.process->image->pid() != task.process->pid ||
-      !is_bridged(task))
-    return;
-  const uint64_t open = foothold.open_handlers(space.memory());
-  if (moment == tracee::SyscallInfo::Moment::exit) {
-    mech::close_told_mask(regs, space.memory(), open);
-    task.awaits_signal_call = 0;
-  } else if (const uint64_t opened = mech::open_handler_mask(regs, space.memory())) {
-    foothold.note_open_handlers(space.memory(), open | opened);
-  }
-}
-
 // A thread is about to ask for, or change, signal state: it must find its own. What we carried out in its
 // place, so that SIGTRAP stays open and the handler stands. Where the call is to be made all the same,
 // because it is somebody else's function or shown, that is done at the system call.
@@ -217,11 +189,15 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   Survival& survival = image.survival();
   const bool ours = about_trap && !guest;
   if (ours && survival.leaves_a_trace())
-    if (const auto stopped = need_stopped()) (void)survival.leave(*stopped, image.space());
+    if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
+  const bool withheld = task.process->trap.withheld;
   observe_signal_call(kind, regs, memory, task.process->trap, task.trap_blocked);
   if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard, image.space());
   // Before a hit can take it away: the C library's own system call says all of it.
-  if (ours && task.process->trap.kind != TrapDisposition::Kind::standard) task.awaits_signal_call = kSoon;
+  // signal() makes a sigaction() of it, before which this very hit may have had it withheld.
+  if (task.awaits_signal_call == 0) task.finds_ignored = ours && withheld;
+  if (ours && (withheld || task.process->trap.kind != TrapDisposition::Kind::standard))
+    task.awaits_signal_call = kSoon;
   return std::nullopt;
 }
 
@@ -230,13 +206,10 @@ void Engine::at_signal_system_call(Task& task, const arch::Regs& regs) {
   const tracee::ProcessMemory& memory = task.process->image->space().memory();
   TrapDisposition& trap = task.process->trap;
   at_handler_call(task, regs, tracee::SyscallInfo::Moment::entry);
-  if (trap.kind == TrapDisposition::Kind::caught && !trap.action_known &&
-      learn_from_system_call(regs, memory, trap))
-    task.awaits_signal_call = 0;
-  if (trap.kind == TrapDisposition::Kind::ignored && has_others(task) && withhold_ignoring(regs, memory)) {
-    trap.withheld = true;
-    task.awaits_signal_call = 0;
-  }
+  if (trap.kind == TrapDisposition::Kind::caught && !trap.action_known)
+    (void)learn_from_system_call(regs, memory, trap);
+  if (trap.kind == TrapDisposition::Kind::ignored && has_others(task))
+    trap.withheld |= withhold_ignoring(regs, memory);
   if (!is_bridged(task)) return;
   const auto done = carry_out_system_call(task.id.tid, regs, memory, task.trap_blocked);
   if (!done) return;
@@ -287,7 +260,7 @@ bool Engine::keep_pending(Task& task) {
   const pid_t pid = task.process->pid, tid = task.id.tid;
   const auto mask = tracee::signal_mask(tid);
   const auto info = tracee::signal_info(tid);
-  if (!is_with_all(task.trap_blocked) || !mask || !info || info->si_code > 0 ||
+  if ((!is_with_all(task.trap_blocked) && !is_in_open_handler(task)) || !mask || !info || info->si_code > 0 ||
       trap_blocked_now(*mask, TrapBlocked::kept_open) != TrapBlocked::kept_open)
     return false;
   close_trap(tid);

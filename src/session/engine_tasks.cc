@@ -356,14 +356,6 @@ void Engine::on(Task& task, tracee::Exec) {
   begin_image(task);
 }
 
-// It goes on in the memory of another process where that shares it.
-void Engine::abandon_image(const Process& process) const {
-  const auto shares = [&](const auto& other) {
-    return other.second.get() != &process && other.second->image == process.image;
-  };
-  if (process.image != nullptr && std::ranges::none_of(processes_, shares)) process.image->space().abandon();
-}
-
 // The new program stands before its first instruction, in a consumed stop.
 void Engine::begin_image(Task& task) {
   Process& process = *task.process;
@@ -371,6 +363,7 @@ void Engine::begin_image(Task& task) {
   process.launching = false;
   process.image.reset();
   const auto status = tracee::status_of_stopped(pid).value_or(tracee::StatusFields{});
+  const bool withheld = process.trap.withheld;
   process.name = status.name;
   process.trap =
       trap_disposition_in(status);  // ignored stays ignored, caught becomes the default (execve(2))
@@ -386,6 +379,7 @@ void Engine::begin_image(Task& task) {
       tracee::remember_status(pid, status);
       return pid;
     });
+    if (withheld) ignore_trap_again(process);
     remember(process.image->objects());
     if (process.image->settled()) tell_started(task.id);
     if (!ready_ && (options_.syscalls || process.image->is_armed())) tell_ready();

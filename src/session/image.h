@@ -42,6 +42,8 @@ class Image {
   pid_t pid() const { return pid_; }
   mech::AddressSpace& space() { return *space_; }
   Survival& survival() { return survival_; }
+  // Of a stopped thread: whether it is within the C library's sigaction(), or in a copy.
+  bool may_be_in_sigaction(pid_t tid) const;
   // Whether what a watched call of the C library does can be done in its place: nobody else's function is
   // meant, and nothing of ours is to be met in it.
   bool may_carry_out(const mech::BreakpointSite& site) const;

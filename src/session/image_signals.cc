@@ -1,6 +1,11 @@
 // Where an image watches what the program does with SIGTRAP.
+#include <sys/syscall.h>
+
+#include <algorithm>
+
 #include "image.h"
 #include "mask_syscalls.h"
+#include "rtrace/tracee/thread.h"
 #include "sigtrap.h"
 
 namespace rtrace::session {
@@ -49,6 +54,19 @@ std::vector<std::pair<VirtAddr, Range>> Image::definers(std::string_view name) c
     if (const auto defined = definer.file->find_exported(name); defined && !defined->ifunc)
       found.emplace_back(definer.at(defined->address), definer.range());
   return found;
+}
+
+// What it is made of stands beside it.
+bool Image::may_be_in_sigaction(pid_t tid) const {
+  constexpr uint64_t kNear = 0x1000;
+  const auto regs = tracee::registers(tid);
+  if (!regs) return true;
+  const auto number = static_cast<int64_t>(regs->raw.orig_rax);
+  if (number >= 0 && number != SYS_rt_sigaction) return false;
+  const auto near = [&](const auto& definer) {
+    return regs->pc().value - (definer.first.value - kNear) < 2 * kNear;
+  };
+  return in_copy(regs->pc()) || std::ranges::any_of(definers("sigaction"), near);
 }
 
 bool Image::may_carry_out(const mech::BreakpointSite& site) const {

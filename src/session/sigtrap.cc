@@ -229,12 +229,6 @@ bool withhold_ignoring(const arch::Regs& regs, const tracee::ProcessMemory& memo
          memory.write_value(VirtAddr{given}, reinterpret_cast<uint64_t>(SIG_DFL)) == 0;
 }
 
-void stop_withholding(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {
-  if (disposition.kind == TrapDisposition::Kind::ignored && disposition.withheld && !catches_trap(tid))
-    set_action(tid, kIgnoring, space);
-  disposition.withheld = false;
-}
-
 // The kernel's reset leaves the rest of the action as it was; a program that sets another, by a raw system
 // call, as a rule does not.
 bool put_back_handler(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {

@@ -109,9 +109,6 @@ std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, a
 std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
                                                 const tracee::ProcessMemory& memory, TrapBlocked& blocked);
 
-// Behind all int3s, where no thread has met one that it is still to stop for. As put_back_handler().
-void stop_withholding(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space);
-
 // A handler that is known, and does not stand any more, behind a hit: true where that took it away. Of a task
 // in a consumed stop.
 bool put_back_handler(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space);

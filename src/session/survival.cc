@@ -1,5 +1,7 @@
 #include "survival.h"
 
+#include <csignal>
+
 #include "reporter.h"
 #include "rtrace/base/log.h"
 #include "rtrace/mech/bridge.h"
@@ -10,6 +12,7 @@ namespace rtrace::session {
 namespace {
 
 constexpr uint64_t kPause = 10'000'000;  // ns
+constexpr uint64_t kTrap = tracee::signal_bit(SIGTRAP);
 
 mech::BridgeSite site_of(const tracee::ProcessMemory& memory, pid_t stopped, const mech::Foothold& foothold) {
   return {stopped, memory, foothold.gadget(), foothold.frame_area(), foothold.bridge(), foothold.restorer()};
@@ -28,13 +31,23 @@ void Survival::raise(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCal
   state_ = risk_.empty() ? State::standing : State::absent;
   space.handler_stands(stands());
   RTRACE_LOG(session, 1, "bridge of {}: {}", space.pid(), risk_.empty() ? "stands" : risk_);
-  if (stands() && !std::exchange(opened_, true)) open_handlers(stopped, space, remote);
 }
 
-void Survival::open_handlers(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCall& remote) {
-  const auto status = remote.status() ? remote.status() : tracee::status_of_stopped(stopped);
-  const uint64_t opened = mech::open_handler_masks(space.memory(), remote, status ? status->caught : 0);
-  if (opened != 0) space.foothold().note_open_handlers(space.memory(), opened);
+void Survival::open_handlers(pid_t stopped, mech::AddressSpace& space) {
+  const auto status = tracee::status_of_stopped(stopped);
+  const mech::Foothold& foothold = space.foothold();
+  const uint64_t others = foothold.open_handlers(space.memory());
+  mech::open_handler_masks(
+      site_of(space.memory(), stopped, foothold), status ? status->caught : 0,
+      [&](uint64_t opened) { foothold.note_open_handlers(space.memory(), others | opened); });
+}
+
+void Survival::close_handlers(pid_t stopped, mech::AddressSpace& space) {
+  const mech::Foothold& foothold = space.foothold();
+  const uint64_t opened = foothold.open_handlers(space.memory());
+  closed_ = true;
+  mech::close_handler_masks(site_of(space.memory(), stopped, foothold), opened & ~kTrap);
+  foothold.note_open_handlers(space.memory(), opened & kTrap);
 }
 
 bool Survival::lower(pid_t stopped, mech::AddressSpace& space) {
@@ -50,24 +63,21 @@ bool Survival::lower_in(const tracee::ProcessMemory& child, pid_t stopped, const
   return mech::lower_bridge(site_of(child, stopped, space.foothold())) != mech::Lowered::failed;
 }
 
-void Survival::close_handlers(const tracee::ProcessMemory& memory, pid_t stopped,
-                              const mech::AddressSpace& space) {
-  const mech::Foothold& foothold = space.foothold();
-  if (foothold.stands_in(memory))
-    mech::close_handler_masks(site_of(memory, stopped, foothold), foothold.open_handlers(memory));
-}
-
 bool Survival::leave(pid_t stopped, mech::AddressSpace& space) {
-  const bool lowered = lower(stopped, space);
-  if (lowered) close_handlers(space.memory(), stopped, space);
-  if (lowered) opened_ = false;
-  return lowered;
+  if (!lower(stopped, space)) return false;
+  const mech::Foothold& foothold = space.foothold();
+  const uint64_t opened = foothold.open_handlers(space.memory());
+  mech::close_handler_masks(site_of(space.memory(), stopped, foothold), opened & kTrap);
+  foothold.note_open_handlers(space.memory(), opened & ~kTrap);
+  return true;
 }
 
 bool Survival::leave_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space) {
-  const bool lowered = lower_in(child, stopped, space);
-  if (lowered) close_handlers(child, stopped, space);
-  return lowered;
+  if (!lower_in(child, stopped, space)) return false;
+  const mech::Foothold& foothold = space.foothold();
+  if (foothold.stands_in(child))
+    mech::close_handler_masks(site_of(child, stopped, foothold), foothold.open_handlers(child));
+  return true;
 }
 
 void Survival::decline(const std::string& reason) {

@@ -24,16 +24,23 @@ class Survival {
   // Why the next hit after our death would kill the process; empty where it would not.
   const std::string& risk() const { return risk_; }
 
-  // Each with a task in a consumed stop, fit for remote calls, and a space that has its foothold. At the
-  // first time handlers of the program's are opened for it, too (mech/handler_masks.h).
+  // Each with a task in a consumed stop, fit for remote calls, and a space that has its foothold.
   void raise(pid_t stopped, mech::AddressSpace& space);
   // In the course of calls that are being made anyway.
   void raise(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCall& remote);
   // False where no system call could be made: then the handler may stand, and our pages must stay.
   bool lower(pid_t stopped, mech::AddressSpace& space);
-  // The same for good: the program's handlers block again what they did. The second in a fork child's memory.
+  // For good: SIGTRAP is ignored again where it is so but for us. No thread has met an int3 that it is still
+  // to stop for.
   bool leave(pid_t stopped, mech::AddressSpace& space);
+  // The same in a fork child's memory, whose handlers block all signals again that did.
   static bool leave_in(const tracee::ProcessMemory& child, pid_t stopped, const mech::AddressSpace& space);
+
+  // The program's handlers that block all signals run with SIGTRAP open from now on, or do not any more, nor
+  // those that it sets later. The process's threads as for mech::open_handler_masks().
+  void open_handlers(pid_t stopped, mech::AddressSpace& space);
+  void close_handlers(pid_t stopped, mech::AddressSpace& space);
+  bool opens_handlers() const { return leaves_a_trace() && !closed_; }
 
   // Nothing may ever be mapped there.
   void decline(const std::string& reason);
@@ -49,15 +56,12 @@ class Survival {
 
  private:
   static bool lower_in(const tracee::ProcessMemory& memory, pid_t stopped, const mech::AddressSpace& space);
-  static void close_handlers(const tracee::ProcessMemory& memory, pid_t stopped,
-                             const mech::AddressSpace& space);
-  void open_handlers(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCall& remote);
 
   // `due`: the program sets the default itself, and nothing of ours is there until that call is over.
   enum class State : uint8_t { none, standing, lost, due, absent };
   State state_ = State::none;
   bool told_ = false;
-  bool opened_ = false;      // handlers have been looked at
+  bool closed_ = false;  // handlers
   uint64_t lost_since_ = 0;  // monotonic ns
   std::string risk_;
 };

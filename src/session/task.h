@@ -116,9 +116,12 @@ struct Task : LiveCalls {
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask
   unsigned awaits_signal_call = 0;  // stops of system calls within which a watched call makes its own
-  bool opens_trap = false;          // SIGTRAP, at its next stop, if it blocks all signals
-  bool interrupted = false;         // PTRACE_INTERRUPT is on its way; its stop is ours
-  bool listening = false;           // in a group-stop
+  uint64_t replaces_handler =
+      0;  // by bit: of such a call, the signal whose handler is not opened any more behind it
+  bool finds_ignored = false;  // by such a call: SIGTRAP, which is so but for us
+  bool opens_trap = false;     // SIGTRAP, at its next stop, if it blocks all signals
+  bool interrupted = false;    // PTRACE_INTERRUPT is on its way; its stop is ours
+  bool listening = false;      // in a group-stop
   std::optional<tracee::InterruptedSyscall> rewound;
   Replays replays;
   // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at the entry of what that

@@ -12,6 +12,7 @@ import unittest
 
 import harness
 from leaving_test import kill_both
+from survival_test import engine_of
 
 ROUNDS = int(os.environ.get("RTRACE_ROUNDS", "15"))
 ADD = "add@libfixture.so("
@@ -72,6 +73,56 @@ class LateSigtrap(unittest.TestCase):
 class IgnoredByOneOfSeveral(unittest.TestCase):
     """Having a signal ignored discards what is pending of it in all threads: the SIGTRAP of a hit among it."""
 
+    SCRIPT = """
+import os, signal, sys, threading, time
+signal.signal(signal.SIGTRAP, signal.SIG_IGN)
+ready = threading.Barrier(2)
+def call():
+    for number in range(1000):
+        os.getppid()
+    ready.wait()
+    time.sleep(100)
+threading.Thread(target=call, daemon=True).start()
+ready.wait()
+os.getppid()
+if sys.argv[1] == "wait":
+    print("pid", flush=True)
+    sys.exit(0 if sys.stdin.readline() else 1)
+show = ["grep", "SigIgn", "/proc/self/status"]
+if sys.argv[1] == "exec":
+    os.execvp(show[0], show)
+child = os.fork()
+if child == 0:
+    os.execvp(show[0], show)
+os.waitpid(child, 0)
+"""
+
+    @staticmethod
+    def is_ignored(status):
+        return int(re.search(r"SigIgn:\s+(\w+)", status).group(1), 16) >> (signal.SIGTRAP - 1) & 1 == 1
+
+    def test_the_next_program_and_a_child_ignore_it_too(self):
+        for how, options in (("exec", []), ("fork", []), ("fork", ["-f"])):
+            with self.subTest(how=how, options=options):
+                result = harness.run([*options, "-c", "-x", "getppid", "--", "/usr/bin/python3", "-c", self.SCRIPT, how])
+                self.assertEqual(result.status, 0, result)
+                self.assertTrue(self.is_ignored(result.stdout), result)
+
+    def test_where_the_engine_is_killed_it_is_ignored_again(self):
+        words = harness.invocation(["-o", os.devnull, "-x", "getppid", "--", "/usr/bin/python3", "-c", self.SCRIPT, "wait"])
+        with harness.Target(words) as rtrace:
+            rtrace.expect("pid")
+            engine = engine_of(rtrace.pid)
+            child, = [int(pid) for pid in harness.read_text("/proc/%d/task/%d/children" % (rtrace.pid, rtrace.pid)).split()
+                      if int(pid) != engine]
+            status = "/proc/%d/status" % child
+            self.assertFalse(self.is_ignored(harness.read_text(status)))
+            os.kill(engine, signal.SIGKILL)
+            harness.wait_until(lambda: self.is_ignored(harness.read_text(status)), "it is ignored again")
+            os.kill(child, signal.SIGTRAP)
+            rtrace.go()
+            self.assertEqual(rtrace.finish()[1], 1)  # the engine has died
+
     def launched(self, *arguments):
         for _ in range(ROUNDS // 5):
             result = harness.run(["-c", "-x", "add", "-F", harness.CONF, "--", harness.target("ignores"), *arguments])
@@ -94,8 +145,7 @@ class IgnoredByOneOfSeveral(unittest.TestCase):
                 rtrace = attach(process)
                 harness.wait_until(lambda: len(rtrace.lines_so_far()) > 50, "calls are seen")
                 self.assertEqual(rtrace.stop().status, 0)
-                ignored = re.search(r"SigIgn:\s+(\w+)", harness.read_text("/proc/%d/status" % process.pid)).group(1)
-                self.assertTrue(int(ignored, 16) >> (signal.SIGTRAP - 1) & 1, ignored)
+                self.assertTrue(self.is_ignored(harness.read_text("/proc/%d/status" % process.pid)))
             process.go()
             rest, status = process.finish()
             self.assertEqual((status, rest.split()[-1]), (0, "ignored"))

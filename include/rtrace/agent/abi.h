@@ -143,7 +143,8 @@ struct Blob {
   struct Announced {
     uint64_t begin, size;
   } announced;
-  // Signals, by bit, whose handlers run with SIGTRAP open for our sake (mech/handler_masks.h).
+  // Signals, by bit, whose handlers run with SIGTRAP open for our sake (mech/handler_masks.h); SIGTRAP's own:
+  // the program has it ignored, and the kernel has the default.
   uint64_t open_handlers;
 };
 // Of the mapping's beginning, for the blob.

@@ -115,8 +115,8 @@ class Foothold {
   // death can give it back. 0: no more.
   void note_mask(const tracee::ProcessMemory& memory, pid_t thread, uint64_t own_mask) const;
 
-  // Of which signals the handlers run with SIGTRAP open (handler_masks.h), by bit, in this memory or a fork
-  // child's. Noted for whoever comes after our death.
+  // Of which signals the handlers run with SIGTRAP open, by bit, and SIGTRAP where it is ignored but for us
+  // (handler_masks.h); in this memory or a fork child's. Noted for whoever comes after our death.
   uint64_t open_handlers(const tracee::ProcessMemory& memory) const;
   void note_open_handlers(const tracee::ProcessMemory& memory, uint64_t signals) const;
 

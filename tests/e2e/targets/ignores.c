@@ -48,7 +48,11 @@ int main(int argc, char** argv) {
   fflush(stdout);
   if (times == 0 && !fgets(line, sizeof line, stdin)) return 2;
   for (int i = 0; i < times; i++) {
-    signal(SIGTRAP, argc > 2 && argv[2][0] == 'h' ? handler : SIG_IGN);
+    const int caught = argc > 2 && argv[2][0] == 'h';
+    void (*before)(int) = signal(SIGTRAP, caught ? handler : SIG_IGN);
+    if (before != (argc > 2 || i == 0 ? SIG_DFL : SIG_IGN)) atomic_fetch_add(&wrong, 1);
+    if (argc > 2 && signal(SIGTRAP, caught ? handler : SIG_IGN) != (caught ? handler : SIG_IGN))
+      atomic_fetch_add(&wrong, 1);
     if (argc > 2) signal(SIGTRAP, SIG_DFL);
     usleep(200);  // the others meet probes meanwhile: a pace, not a wait for anything
   }

@@ -132,10 +132,7 @@ TEST_F(BridgeTest, HandlersThatBlockAllAreOpenUntilTheyAreClosed) {
   for (const bool closed : {false, true}) {
     start(SIG_DFL);
     uint64_t opened = 0;
-    {
-      tracee::RemoteCall remote(pid(), site().memory, site().gadget, site().frame_area);
-      opened = open_handler_masks(site().memory, remote, tracee::read_status(pid())->caught);
-    }
+    open_handler_masks(site(), tracee::read_status(pid())->caught, [&](uint64_t noted) { opened = noted; });
     EXPECT_EQ(opened, tracee::signal_bit(SIGUSR1));
     if (closed) close_handler_masks(site(), opened);
     EXPECT_EQ(end(), closed ? 0 : 2);

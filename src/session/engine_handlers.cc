@@ -1,0 +1,148 @@
+// The program's actions that are other than it has set them while int3s of ours stand: handlers that block
+// all signals run with SIGTRAP open, and SIGTRAP that several threads ignore has its default.
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <utility>
+
+#include "engine_core.h"
+#include "rtrace/base/log.h"
+#include "rtrace/mech/handler_masks.h"
+#include "rtrace/tracee/proc_fs.h"
+#include "rtrace/tracee/thread.h"
+
+namespace rtrace::session {
+
+constexpr unsigned kSignals = 64;
+
+// What whoever comes after us, or after a fork, is to give back.
+void Engine::note_withheld(const Process& process) {
+  if (process.image->pid() != process.pid) return;
+  const mech::AddressSpace& space = process.image->space();
+  const uint64_t others = space.foothold().open_handlers(space.memory()) & ~tracee::signal_bit(SIGTRAP);
+  space.foothold().note_open_handlers(space.memory(),
+                                      others | (process.trap.withheld ? tracee::signal_bit(SIGTRAP) : 0));
+}
+
+// Of a new program that stands before its first instruction: what was ignored stays so (execve(2)), also
+// where the kernel had the default for our sake.
+void Engine::ignore_trap_again(Process& process) {
+  mech::AddressSpace& space = process.image->space();
+  if (!space.foothold().exists()) return;
+  process.trap = {TrapDisposition::Kind::ignored, false, {}, true};
+  note_withheld(process);
+  (void)process.image->survival().leave(process.pid, space);
+  process.image->survival().program_set(false, space);
+  process.trap.withheld = false;
+}
+
+// Whether sigaction() sets a handler that blocks all signals, or is about one that we have opened.
+bool Engine::is_about_open_handler(const Task& task, Image& image, SignalCall::Kind kind,
+                                   const arch::Regs& regs) {
+  constexpr uint64_t kMask = 8;  // in the C library's struct sigaction too, behind the handler
+  const auto signal = static_cast<unsigned>(regs.integer_argument(0));
+  if (kind != SignalCall::Kind::sigaction || image.pid() != task.process->pid || signal == 0 ||
+      signal > kSignals)
+    return false;
+  const tracee::ProcessMemory& memory = image.space().memory();
+  if ((image.space().foothold().open_handlers(memory) & agent::bit_of_signal(signal)) != 0) return true;
+  const VirtAddr given{regs.integer_argument(1)};
+  const auto mask = given ? memory.read_value<uint64_t>(given + kMask) : std::nullopt;
+  return mask && agent::blocks_all(*mask) && opens_handlers(*task.process);
+}
+
+// There, or at its end.
+void Engine::at_handler_call(Task& task, const arch::Regs& regs, tracee::SyscallInfo::Moment moment) {
+  Process& process = *task.process;
+  const mech::AddressSpace& space = process.image->space();
+  const mech::Foothold& foothold = space.foothold();
+  if (regs.raw.orig_rax != SYS_rt_sigaction || process.image->pid() != process.pid) return;
+  const uint64_t open = foothold.open_handlers(space.memory());
+  if (moment == tracee::SyscallInfo::Moment::entry) {
+    const uint64_t opened = opens_handlers(process) ? mech::open_handler_mask(regs, space.memory()) : 0;
+    if (opened != 0) foothold.note_open_handlers(space.memory(), open | opened);
+    task.replaces_handler = mech::signal_that_is_set(regs) & ~opened & ~tracee::signal_bit(SIGTRAP);
+    return;
+  }
+  const uint64_t ignored = std::exchange(task.finds_ignored, false) ? agent::kTrapBit : 0;
+  mech::close_told_mask(regs, space.memory(), (open & ~agent::kTrapBit) | ignored);
+  task.awaits_signal_call = 0;
+  const uint64_t replaced = regs.raw.rax == 0 ? std::exchange(task.replaces_handler, 0) : 0;
+  if ((open & replaced) != 0) foothold.note_open_handlers(space.memory(), open & ~replaced);
+  if (static_cast<int>(regs.syscall_argument(0)) == SIGTRAP) note_withheld(process);
+}
+
+bool Engine::opens_handlers(const Process& process) {
+  return process.image != nullptr && process.image->survival().opens_handlers() &&
+         process.trap.kind == TrapDisposition::Kind::standard;
+}
+
+// Whether a thread blocks all but SIGTRAP in a process some of whose handlers we have opened.
+bool Engine::is_in_open_handler(const Task& task) {
+  const Image* image = task.process->image.get();
+  const auto mask = image == nullptr ? std::nullopt : tracee::signal_mask(task.id.tid);
+  if (!mask || trap_blocked_in(*mask | tracee::signal_bit(SIGTRAP)) != TrapBlocked::with_all) return false;
+  Image& own = *task.process->image;
+  return (own.space().foothold().open_handlers(own.space().memory()) & ~tracee::signal_bit(SIGTRAP)) != 0;
+}
+
+// While all threads of the process stand, and none of them is where it sets or has been told an action. False
+// where they do not come to that soon.
+bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image,
+                                  const std::function<void(pid_t, const std::vector<pid_t>&)>& work) {
+  constexpr uint64_t kPatience = 300'000'000;  // ns
+  constexpr timespec kPause{0, 500'000};
+  bool done = false;
+  for (const uint64_t begin = monotonic_now(); !done && still_running(pid, *image) != nullptr;) {
+    with_stopped(pid, [&](const NeedStopped& need_stopped) {
+      const auto all = need_stopped.all();
+      const auto held = all ? need_stopped() : std::nullopt;
+      if (!held || still_running(pid, *image) == nullptr) return;
+      if (std::ranges::any_of(*all, [&](pid_t tid) { return image->may_be_in_sigaction(tid); })) return;
+      work(*held, *all);
+      done = true;
+    });
+    if (done || monotonic_now() - begin > kPatience) break;
+    // What they were at goes on: a system call of theirs, or a vfork child that is to begin its program.
+    nanosleep(&kPause, nullptr);
+    for (size_t most = 4 * tasks_.size(); most > 0; --most) {
+      const auto event = queue_.next(tasks_, tracee::Block::no).event;
+      if (!event) break;
+      handle(*event);
+    }
+  }
+  return done;
+}
+
+// Behind the first int3s of a process that is attached to.
+void Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
+  constexpr uint64_t kOthers = agent::kReservedSignals | agent::kTrapBit;
+  const Process* process = still_running(pid, *image);
+  const auto status =
+      process != nullptr && opens_handlers(*process) ? tracee::read_status(pid) : std::nullopt;
+  if (!status || (status->caught & ~kOthers) == 0) return;
+  const bool done = with_actions_at_rest(pid, image, [&](pid_t stopped, const std::vector<pid_t>&) {
+    image->survival().open_handlers(stopped, image->space());
+  });
+  if (!done) RTRACE_LOG(session, 1, "handlers of {} are not looked at", pid);
+}
+
+// Before it is left. A thread in such a handler has SIGTRAP blocked again when it is let go of.
+void Engine::close_handlers(pid_t pid) {
+  const auto found = processes_.find(pid);
+  const std::shared_ptr<Image> image = found != processes_.end() ? found->second->image : nullptr;
+  if (image == nullptr || image->pid() != pid || !image->space().foothold().exists() ||
+      (image->space().foothold().open_handlers(image->space().memory()) & ~agent::kTrapBit) == 0)
+    return;
+  const bool done = with_actions_at_rest(pid, image, [&](pid_t stopped, const std::vector<pid_t>& all) {
+    for (pid_t tid : all)
+      if (const auto task = tasks_.find(tid); task != tasks_.end() && is_in_open_handler(*task->second))
+        task->second->trap_blocked = TrapBlocked::kept_open;
+    image->survival().close_handlers(stopped, image->space());
+  });
+  if (!done) RTRACE_LOG(session, 1, "handlers of {} stay open", pid);
+}
+
+}  // namespace rtrace::session

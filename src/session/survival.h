@@ -61,7 +61,7 @@ class Survival {
   enum class State : uint8_t { none, standing, lost, due, absent };
   State state_ = State::none;
   bool told_ = false;
-  bool closed_ = false;  // handlers
+  bool closed_ = false;      // handlers
   uint64_t lost_since_ = 0;  // monotonic ns
   std::string risk_;
 };

@@ -100,7 +100,13 @@ bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image
       const auto all = need_stopped.all();
       const auto held = all ? need_stopped() : std::nullopt;
       if (!held || still_running(pid, *image) == nullptr) return;
-      if (std::ranges::any_of(*all, [&](pid_t tid) { return image->may_be_in_sigaction(tid); })) return;
+      const auto is_busy = [&](pid_t tid) {
+        const auto task = tasks_.find(tid);
+        const bool waits =
+            task != tasks_.end() && task->second->rewound;  // in a call that we have interrupted
+        return !waits && image->may_be_in_sigaction(tid);
+      };
+      if (std::ranges::any_of(*all, is_busy)) return;
       work(*held, *all);
       done = true;
     });

@@ -15,7 +15,7 @@
 
 namespace rtrace::session {
 
-constexpr unsigned kSignals = 64;
+constexpr unsigned kMostSignals = 64;
 
 // What whoever comes after us, or after a fork, is to give back.
 void Engine::note_withheld(const Process& process) {
@@ -44,7 +44,7 @@ bool Engine::is_about_open_handler(const Task& task, Image& image, SignalCall::K
   constexpr uint64_t kMask = 8;  // in the C library's struct sigaction too, behind the handler
   const auto signal = static_cast<unsigned>(regs.integer_argument(0));
   if (kind != SignalCall::Kind::sigaction || image.pid() != task.process->pid || signal == 0 ||
-      signal > kSignals)
+      signal > kMostSignals)
     return false;
   const tracee::ProcessMemory& memory = image.space().memory();
   if ((image.space().foothold().open_handlers(memory) & agent::bit_of_signal(signal)) != 0) return true;
@@ -92,8 +92,8 @@ bool Engine::is_in_open_handler(const Task& task) {
 // where they do not come to that soon.
 bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image,
                                   const std::function<void(pid_t, const std::vector<pid_t>&)>& work) {
-  constexpr uint64_t kPatience = 300'000'000;  // ns
-  constexpr timespec kPause{0, 500'000};
+  constexpr uint64_t kRestWait = 300'000'000;  // ns
+  constexpr timespec kBetween{0, 500'000};
   bool done = false;
   for (const uint64_t begin = monotonic_now(); !done && still_running(pid, *image) != nullptr;) {
     with_stopped(pid, [&](const NeedStopped& need_stopped) {
@@ -110,9 +110,9 @@ bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image
       work(*held, *all);
       done = true;
     });
-    if (done || monotonic_now() - begin > kPatience) break;
+    if (done || monotonic_now() - begin > kRestWait) break;
     // What they were at goes on: a system call of theirs, or a vfork child that is to begin its program.
-    nanosleep(&kPause, nullptr);
+    nanosleep(&kBetween, nullptr);
     for (size_t most = 4 * tasks_.size(); most > 0; --most) {
       const auto event = queue_.next(tasks_, tracee::Block::no).event;
       if (!event) break;

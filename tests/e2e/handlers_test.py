@@ -7,18 +7,11 @@ import signal
 import unittest
 
 import harness
-from survival_test import engine_of, is_gone
+from leaving_test import kill_both
+from survival_test import engine_of
 
 FULL_MASK = harness.target("full_mask")
 TRACED = ("-F", harness.CONF, "-x", "add")
-
-
-def kill_both(front):
-    engine = engine_of(front)
-    os.kill(front, signal.SIGSTOP)  # so that it cannot heal before it is killed
-    os.kill(engine, signal.SIGKILL)
-    os.kill(front, signal.SIGKILL)
-    harness.wait_until(lambda: is_gone(engine), "the engine has ended")
 
 
 class FullMasks(unittest.TestCase):
@@ -53,8 +46,7 @@ class FullMasks(unittest.TestCase):
                 if late:
                     process.go()
                 self.raises(process)
-                kill_both(rtrace.process.pid)
-                rtrace.end()
+                kill_both(rtrace)
                 for _ in range(3):
                     self.raises(process)
                 repaired = harness.run(["--repair", "-p", str(process.pid)])
@@ -96,8 +88,7 @@ class Node(unittest.TestCase):
             rtrace = harness.Attached(["-x", "write@libc*"], [process.pid])
             self.signals(process)
             harness.wait_until(lambda: "write@libc" in "".join(rtrace.lines_so_far()), "calls are shown")
-            kill_both(rtrace.process.pid)
-            rtrace.end()
+            kill_both(rtrace)
             for _ in range(3):
                 self.signals(process)
             self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)

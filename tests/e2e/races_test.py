@@ -74,14 +74,14 @@ class IgnoredByOneOfSeveral(unittest.TestCase):
     """Having a signal ignored discards what is pending of it in all threads: the SIGTRAP of a hit among it."""
 
     SCRIPT = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading
 signal.signal(signal.SIGTRAP, signal.SIG_IGN)
 ready = threading.Barrier(2)
 def call():
     for number in range(1000):
         os.getppid()
     ready.wait()
-    time.sleep(100)
+    threading.Event().wait()
 threading.Thread(target=call, daemon=True).start()
 ready.wait()
 os.getppid()

@@ -256,7 +256,8 @@ bool Engine::hold(pid_t tid) {
 void Engine::let_run(Task& task) {
   const pid_t tid = task.id.tid;
   const bool was_ours = std::exchange(task.interrupted, false);
-  const bool unseen = was_ours || !std::exchange(task.listening, false);
+  const bool listened = std::exchange(task.listening, false);
+  const bool unseen = was_ours || !listened;
   if (unseen)
     SyscallTracer::goes_on(task);
   else

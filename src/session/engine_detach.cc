@@ -340,7 +340,13 @@ void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>&
 void Engine::detach(std::set<pid_t> pids) {
   Leaving leaving;
   leaving.pids = std::move(pids);
+  const bool everything = leaving.pids.size() == processes_.size();
   for (pid_t pid : std::set(leaving.pids)) close_handlers(pid);
+  // Children that were made meanwhile are left, too.
+  if (everything) {
+    leaving.pids.clear();
+    for (const auto& [pid, process] : processes_) leaving.pids.insert(pid);
+  }
   prepare_leaving(leaving);
   Visited visited = leave_each(leaving);
   if (!images_to_leave(leaving).empty() || visited == Visited::all_stand)

@@ -44,7 +44,7 @@ bool Engine::is_about_open_handler(const Task& task, Image& image, SignalCall::K
   constexpr uint64_t kMask = 8;  // in the C library's struct sigaction too, behind the handler
   const auto signal = static_cast<unsigned>(regs.integer_argument(0));
   if (kind != SignalCall::Kind::sigaction || image.pid() != task.process->pid || signal == 0 ||
-      signal > kMostSignals)
+      signal > kMostSignals || signal == SIGTRAP)
     return false;
   const tracee::ProcessMemory& memory = image.space().memory();
   if ((image.space().foothold().open_handlers(memory) & agent::bit_of_signal(signal)) != 0) return true;

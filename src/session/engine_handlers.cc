@@ -148,7 +148,8 @@ void Engine::close_handlers(pid_t pid) {
         task->second->trap_blocked = TrapBlocked::kept_open;
     image->survival().close_handlers(stopped, image->space());
   });
-  if (!done) RTRACE_LOG(session, 1, "handlers of {} stay open", pid);
+  if (!done)
+    reporter_.notice(fmt::format("handlers of process {} that block all signals leave SIGTRAP open", pid));
 }
 
 }  // namespace rtrace::session

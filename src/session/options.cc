@@ -146,15 +146,28 @@ void settle_where(Options& options) {
   options.limits.string = kCompared;
 }
 
+void refuse_contradictions(const Draft& draft) {
+  using Action = Options::Action;
+  const Options& options = draft.options;
+  const bool repairs = options.action == Action::repair, generates = options.action == Action::gen_conf;
+  if (repairs && (options.pids.empty() || !options.command.empty()))
+    throw UsageError("--repair goes with -p PID, and with no command");
+  if (generates && !(options.pids.empty() && options.command.empty()))
+    throw UsageError("--gen-conf goes with no process: it only writes prototypes");
+  if ((repairs || generates) && (!draft.filters.empty() || options.syscalls))
+    throw UsageError(fmt::format("{} traces nothing: it goes without -e, -l, -x and -S",
+                                 repairs ? "--repair" : "--gen-conf"));
+  const bool has_file = !options.output.empty() && !options.output.starts_with('|');
+  if (options.action == Action::trace && options.append && !has_file)
+    throw UsageError("--append goes with -o FILE");
+}
+
 void settle(Draft& draft) {
   Options& options = draft.options;
+  refuse_contradictions(draft);
   settle_requests(draft);
   settle_time(draft);
   settle_where(options);
-  if (options.action == Options::Action::repair && (options.pids.empty() || !options.command.empty()))
-    throw UsageError("--repair goes with -p PID, and with no command");
-  if (options.action == Options::Action::gen_conf && !(options.pids.empty() && options.command.empty()))
-    throw UsageError("--gen-conf goes with no process: it only writes prototypes");
   if (options.action != Options::Action::trace) return;
   if (options.command.empty() && options.pids.empty())
     throw UsageError("nothing to trace: a command or -p PID is expected; see rtrace --help");

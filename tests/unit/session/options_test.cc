@@ -183,7 +183,8 @@ const std::vector<Row>& rows() {
       {"--cpu follow cmd", ""},
       {"-o out cmd", "output=out"},
       {"-o - cmd", "output=-"},
-      {"--output=|cat --append cmd", "output=|cat append=true"},
+      {"--output=|cat cmd", "output=|cat"},
+      {"--output=out --append cmd", "output=out append=true"},
       {"-a 0 cmd", "align=0"},
       {"--align=1000 cmd", "align=1000"},
       {"-C cmd", "demangle=true"},
@@ -345,6 +346,10 @@ TEST(Options, MistakesAreNamedWithAHint) {
       {"-F /nonexistent/file cmd", "-F /nonexistent/file: No such file or directory"},
       {"-u nobody -p 1", "-u nobody"},
       {"-L cmd", "-L without -e, -l, -x or -S leaves nothing to trace"},
+      {"--append cmd", "--append goes with -o FILE"},
+      {"--append -o |cat cmd", "--append goes with -o FILE"},
+      {"--repair -p 12 -x foo", "--repair traces nothing"},
+      {"--gen-conf=/bin/true -S", "--gen-conf traces nothing"},
       {"-q -L cmd", "-L without -e, -l, -x or -S leaves nothing to trace"},
   };
   for (const Row& row : mistakes) {

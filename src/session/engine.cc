@@ -329,7 +329,7 @@ void Engine::deliver(Task& task, int signal) {
     if (changed) (void)tracee::set_registers(tid, *regs);
   }
   task.rewound.reset();
-  syscalls_.settle(task);
+  settle_call(task, signal);
   if (const auto mask = tracee::signal_mask(tid))
     task.trap_blocked = trap_blocked_now(*mask, task.trap_blocked);
   if (!task.process->silent && !task.muted && !task.process->launching)

@@ -60,6 +60,7 @@ class Engine {
   bool shows_syscalls(const Task& task) const;
   static void let_kernel_restart(pid_t tid);
   static bool undo_interruption(const Task& task, int signal, arch::Regs& regs);
+  void settle_call(Task& task, int signal);
   void watch_handlers(Task& task, const arch::Regs& regs);
   void gives_up_handler(const Task& task, int signal);
   void runs_on(Task& task);

@@ -1,5 +1,6 @@
 // The program's actions that are other than it has set them while int3s of ours stand: handlers that block
 // all signals run with SIGTRAP open, and SIGTRAP that several threads ignore has its default.
+#include <fmt/format.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <utility>
 
 #include "engine_core.h"
-#include "rtrace/base/log.h"
 #include "rtrace/mech/handler_masks.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
@@ -132,7 +132,11 @@ void Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
   const bool done = with_actions_at_rest(pid, image, [&](pid_t stopped, const std::vector<pid_t>&) {
     image->survival().open_handlers(stopped, image->space());
   });
-  if (!done) RTRACE_LOG(session, 1, "handlers of {} are not looked at", pid);
+  if (!done && still_running(pid, *image) != nullptr)
+    reporter_.notice(fmt::format(
+        "handlers of process {} that block all signals keep SIGTRAP blocked: a probe that one of them meets "
+        "would end it if rtrace were killed",
+        pid));
 }
 
 // Before it is left. A thread in such a handler has SIGTRAP blocked again when it is let go of.
@@ -148,7 +152,7 @@ void Engine::close_handlers(pid_t pid) {
         task->second->trap_blocked = TrapBlocked::kept_open;
     image->survival().close_handlers(stopped, image->space());
   });
-  if (!done)
+  if (!done && still_running(pid, *image) != nullptr)
     reporter_.notice(fmt::format("handlers of process {} that block all signals leave SIGTRAP open", pid));
 }
 

@@ -116,6 +116,16 @@ bool Engine::undo_interruption(const Task& task, int signal, arch::Regs& regs) {
   return true;
 }
 
+// A call that has come back for a stop of ours is over after all where the signal has a handler, or ends the
+// process.
+void Engine::settle_call(Task& task, int signal) {
+  const bool ours = task.syscall && task.syscall->goes_on;
+  if (ours && !is_ignored(task.id.tid, signal) && !is_dropped(task, signal))
+    syscalls_.handled(task);
+  else
+    syscalls_.settle(task);
+}
+
 // At a stop on the way out, which may be the entry of such a call.
 void Engine::answer_awaited(Task& task) {
   const bool awaits = task.awaits_signal_call != 0 && task.process->image != nullptr;

@@ -157,7 +157,8 @@ bool first_thread_ends(pid_t pid, const Standing& standing) {
 }
 
 std::string why_memory_is_closed(const Standing& standing) {
-  if (!standing.process || (standing.us.effective & kMayTraceAll) != 0) return {};
+  const bool ends = standing.process && !standing.process->has_memory && !standing.leaderless;
+  if (!standing.process || ends || (standing.us.effective & kMayTraceAll) != 0) return {};
   const std::string reason = needs_capability(standing);
   return reason.empty() ? reason : with_fix(standing, reason);
 }

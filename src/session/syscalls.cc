@@ -112,10 +112,11 @@ void SyscallTracer::observe(Task& task, const tracee::SyscallInfo& info, const a
 // not show as a stop of its own; the call's exit takes its place (kernel/signal.c, ptrace_stop).
 bool SyscallTracer::is_resumed(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs) {
   if (!task.syscall || (!task.syscall->goes_on && !task.syscall->interrupted)) return false;
-  goes_on(task);
-  task.syscall->goes_on = false;
-  const bool same = info.number == task.syscall->number || info.number == SYS_restart_syscall;
-  return same && regs.sp() == task.syscall->entry.sp();
+  const bool same = (info.number == task.syscall->number || info.number == SYS_restart_syscall) &&
+                    regs.sp() == task.syscall->entry.sp();
+  if (same) task.syscall->interrupted.reset();
+  if (same) task.syscall->goes_on = false;
+  return same;
 }
 
 void SyscallTracer::enter(Task& task, const tracee::SyscallInfo& info, const arch::Regs& regs) {
@@ -210,16 +211,19 @@ void SyscallTracer::report(Task& task) {
 }
 
 void SyscallTracer::settle(Task& task) {
-  if (!task.syscall || !task.syscall->interrupted) return;
+  if (!task.syscall || !task.syscall->interrupted || task.syscall->goes_on) return;
   count_inside(task, task.syscall->interrupted->self);
   services_.reporter.take(task.id, timestamp(), std::move(*task.syscall->interrupted));
   task.syscall.reset();
 }
 
 void SyscallTracer::goes_on(Task& task) {
-  if (!task.syscall || !task.syscall->interrupted) return;
-  task.syscall->interrupted.reset();
-  task.syscall->goes_on = true;
+  if (task.syscall && task.syscall->interrupted) task.syscall->goes_on = true;
+}
+
+void SyscallTracer::handled(Task& task) {
+  if (task.syscall) task.syscall->goes_on = false;
+  settle(task);
 }
 
 std::optional<OpenSyscall> SyscallTracer::take_exec(Task& task) {

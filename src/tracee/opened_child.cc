@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <optional>
+#include <vector>
 
 #include "rtrace/arch/regs.h"
 #include "rtrace/base/unique_fd.h"
@@ -21,21 +22,22 @@ namespace {
 
 constexpr uint64_t kInstruction = 2;
 constexpr unsigned kLongestStop = 1000;  // ms
+constexpr int kMostSignals = 64;
 
 bool is_closed(pid_t pid) {
   const UniqueFd fd(open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDONLY | O_CLOEXEC));
   return !fd && errno == EACCES;
 }
 
-// A signal that comes first is sent anew behind it.
-bool run_to_syscall_stop(pid_t tid, int& signal) {
-  for (int attempt = 0; attempt < 4; ++attempt) {
+// Signals that come first are sent anew behind it.
+bool run_to_syscall_stop(pid_t tid, std::vector<int>& signals) {
+  for (int attempt = 0; attempt < kMostSignals; ++attempt) {
     if (resume_to_syscall(tid) == Alive::gone) return false;
     const auto event = call_stop_within(tid, kLongestStop);
     if (!event || event->status.is_end()) return false;
     const Stop stop = classify(event->status);
     if (std::holds_alternative<SyscallStop>(stop)) return true;
-    if (const auto* delivery = std::get_if<SignalDelivery>(&stop)) signal = delivery->signal;
+    if (const auto* delivery = std::get_if<SignalDelivery>(&stop)) signals.push_back(delivery->signal);
   }
   return false;
 }
@@ -50,13 +52,13 @@ std::optional<int64_t> call_prctl(pid_t tid, int option, uint64_t argument) {
   regs.raw.rdi = static_cast<uint64_t>(option);
   regs.raw.rsi = argument;
   regs.raw.rdx = regs.raw.r10 = regs.raw.r8 = 0;
-  int signal = 0;
+  std::vector<int> signals;
   std::optional<int64_t> answer;
-  if (set_registers(tid, regs) == Alive::yes && run_to_syscall_stop(tid, signal) &&
-      run_to_syscall_stop(tid, signal))
+  if (set_registers(tid, regs) == Alive::yes && run_to_syscall_stop(tid, signals) &&
+      run_to_syscall_stop(tid, signals))
     if (const auto after = registers(tid)) answer = static_cast<int64_t>(after->raw.rax);
   (void)set_registers(tid, *own);
-  if (signal != 0) (void)syscall(SYS_tkill, tid, signal);
+  for (int signal : signals) (void)syscall(SYS_tkill, tid, signal);
   return answer;
 }
 

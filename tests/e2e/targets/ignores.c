@@ -61,10 +61,14 @@ int main(int argc, char** argv) {
   pthread_kill(waiter, argc > 2 ? SIGCONT : SIGTRAP);
   if (write(ends[1], "x", 1) != 1) return 2;
   pthread_join(waiter, NULL);
+  struct sigaction now, last, full = {.sa_handler = handler};
+  sigaction(SIGTRAP, NULL, &now);
+  // By a call that sets another, too.
+  sigfillset(&full.sa_mask);
+  sigaction(SIGTRAP, &full, &last);
+  if (last.sa_handler != now.sa_handler) atomic_fetch_add(&wrong, 1);
   atomic_store(&over, 1);
   for (int i = 0; i < kThreads; i++) pthread_join(threads[i], NULL);
-  struct sigaction now;
-  sigaction(SIGTRAP, NULL, &now);
   printf("%s\n", now.sa_handler == SIG_IGN ? "ignored" : now.sa_handler == SIG_DFL ? "default" : "caught");
   return atomic_load(&wrong) == 0 ? 0 : 1;
 }

@@ -8,11 +8,15 @@
 #include "rtrace/base/error.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
+#include "rtrace/tracee/descriptor_limit.h"
 
 namespace rtrace::mech {
 
 AddressSpace::AddressSpace(pid_t pid, PatchLedger& ledger)
-    : memory_(pid), ledger_(ledger), foothold_(ledger.session()) {}
+    : memory_(pid), ledger_(ledger), foothold_(ledger.session()) {
+  if (!tracee::leaves_descriptors(memory_.descriptor()))
+    throw Error::make("too many open files: each process that is traced takes one (RLIMIT_NOFILE)");
+}
 
 AddressSpace::~AddressSpace() {
   forget_all();

@@ -12,6 +12,7 @@
 #include "own_pages.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
+#include "rtrace/tracee/descriptor_limit.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 #include "wrapper_rules.h"
@@ -62,6 +63,7 @@ bool run_engine(const Options& options, Shared& shared, const EngineWiring& wiri
   bring_in_engine();
   setpgid(0, 0);
   prepare_signals();
+  tracee::raise_descriptor_limit();
   prctl(PR_SET_NAME, "rtrace-engine", 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
   if (getppid() != wiring.front_end) on_kick(SIGUSR1);  // it died before that

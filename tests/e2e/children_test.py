@@ -3,6 +3,8 @@
 import collections
 import os
 import re
+import subprocess
+import tempfile
 import unittest
 import unittest.mock
 
@@ -52,6 +54,48 @@ class Followed(unittest.TestCase):
 
     def test_posix_spawn(self):
         self.assertIn("--- Called exec() ---", self.check("spawn").trace)
+
+
+class Many(unittest.TestCase):
+    COUNT = 60
+    CODE = """
+import os
+ends, begun = os.pipe(), os.pipe()
+children = []
+for _ in range(%d):
+    child = os.fork()
+    if child == 0:
+        os.close(ends[1])
+        os.write(begun[1], b"x")
+        os.read(ends[0], 1)
+        os.getpgid(0)
+        os._exit(5)
+    children.append(child)
+for _ in children:
+    os.read(begun[0], 1)
+os.close(ends[1])
+print(sum(os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 5 for child in children))
+""" % COUNT
+
+    def traced(self, limit):
+        with tempfile.TemporaryDirectory() as folder:
+            output = os.path.join(folder, "out")
+            words = harness.invocation(["-f", "-o", output, "-x", "getpgid", "--", "/usr/bin/python3", "-c", self.CODE])
+            result = subprocess.run(["prlimit", "--nofile=" + limit, "--"] + words, stdin=subprocess.DEVNULL, text=True,
+                                    capture_output=True, env=harness.environment(), timeout=harness.PATIENCE, check=False)
+            self.assertEqual((result.returncode, result.stdout), (0, "%d\n" % self.COUNT), result.stderr)
+            shown = harness.read_text(output)
+            return len(re.findall(r"getpgid@\S+\(", shown)), shown + result.stderr
+
+    def test_more_than_descriptors_run_on_unharmed_and_are_told_of(self):
+        seen, said = self.traced("40:40")
+        refused = len(re.findall(r"child \d+ is not followed: too many open files", said))
+        self.assertGreater(seen, 5, said)
+        self.assertGreater(refused, 5, said)
+        self.assertEqual(seen + refused, self.COUNT, said)
+
+    def test_all_that_may_be_had_are_used(self):
+        self.assertEqual(self.traced("40:1000")[0], self.COUNT)
 
 
 class CallSites(unittest.TestCase):

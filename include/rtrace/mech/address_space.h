@@ -26,6 +26,8 @@ namespace rtrace::mech {
 
 class AddressSpace {
  public:
+  // Throws Error where the memory cannot be opened, or one more that stays open would leave too few
+  // descriptors to undo what is done in the others.
   AddressSpace(pid_t pid, PatchLedger& ledger);
   ~AddressSpace();
   AddressSpace(const AddressSpace&) = delete;

@@ -41,6 +41,8 @@ class ProcessMemory : public Memory {
   size_t read_forced(VirtAddr address, std::span<std::byte> out) const;
 
   pid_t pid() const { return pid_; }
+  // What is open while this lives.
+  int descriptor() const { return mem_.get(); }
 
  private:
   pid_t pid_;

@@ -72,6 +72,19 @@ void open_handler_masks(const BridgeSite& at, uint64_t handlers, const std::func
   note(opened);
 }
 
+bool has_handler_that_blocks_all(const BridgeSite& at, uint64_t handlers) {
+  handlers &= ~(agent::kTrapBit | agent::kReservedSignals);
+  if (handlers == 0) return false;
+  tracee::RemoteCall remote(at.stopped, at.memory, at.gadget, at.frame_area);
+  KernelActions actions(at.memory, remote);
+  for (unsigned signal = 1; signal <= kSignals; ++signal) {
+    if ((handlers & agent::bit_of_signal(signal)) == 0) continue;
+    const auto action = actions.get(static_cast<int>(signal));
+    if (!action || (handles(*action) && agent::blocks_all(action->mask))) return true;
+  }
+  return false;
+}
+
 void close_handler_masks(const BridgeSite& at, uint64_t opened) {
   if (opened == 0) return;
   tracee::RemoteCall remote(at.stopped, at.memory, at.gadget, at.frame_area);

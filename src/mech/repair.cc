@@ -85,7 +85,7 @@ class Repair {
   bool stands(const ForeignBytes& bytes) const;
   void lower_semaphores();
   void take_out(HaltedProcess& halted);
-  bool lower_bridges(pid_t fit, bool alone);
+  bool lower_bridges(pid_t fit, uint64_t closable);
   bool stack_leads_to_us(pid_t tid) const;
   void unmap(pid_t fit);
 
@@ -283,7 +283,7 @@ Repair::Stand Repair::stand_of(const HaltedProcess& halted, bool out) const {
   return led_back ? Stand::outside : Stand::for_good;
 }
 
-bool Repair::lower_bridges(pid_t fit, bool alone) {
+bool Repair::lower_bridges(pid_t fit, uint64_t closable) {
   for (const auto& blob : remains_.blobs) {
     const BridgeSite site = {fit,
                              memory_,
@@ -293,8 +293,9 @@ bool Repair::lower_bridges(pid_t fit, bool alone) {
                              blob.address + blob.head.restorer};
     const Lowered lowered = lower_bridge(site);
     if (lowered == Lowered::failed) return false;
-    close_handler_masks(site, blob.head.open_handlers & (alone ? ~uint64_t{0} : agent::kTrapBit));
     repaired_.handler |= lowered == Lowered::yes;
+    close_handler_masks(site, blob.head.open_handlers & closable);
+    if ((blob.head.open_handlers & ~closable) != 0) return repaired_.left = kHandlersOpen, false;
   }
   return true;
 }
@@ -304,7 +305,7 @@ void Repair::take_out(HaltedProcess& halted) {
   if (remains_.pages.empty()) return;
   const auto fit = halted.fit();
   repaired_.left = "no thread of it can make system calls for us (seccomp, or all are at a signal)";
-  if (!fit || !lower_bridges(*fit, halted.all_stopped())) return;
+  if (!fit || !lower_bridges(*fit, halted.all_stopped() ? ~uint64_t{0} : agent::kTrapBit)) return;
   close_memory_files(memory_, maps_, *fit);
   if (std::ranges::none_of(remains_.bytes,
                            [&](const auto& bytes) { return is_int3(bytes) && stands(bytes); }))

@@ -327,11 +327,10 @@ void Engine::deliver(Task& task, int signal) {
   if (auto regs = tracee::registers(tid)) {
     bool changed = image != nullptr && leave_copy(task, *image, *regs, signal);
     if (task.rewound) changed |= tracee::undo_rewind(*task.rewound, *regs);
-    changed |= undo_interruption(task, signal, *regs);
+    changed |= answer_interruption(task, signal, *regs);
     if (changed) (void)tracee::set_registers(tid, *regs);
   }
   task.rewound.reset();
-  settle_call(task, signal);
   if (const auto mask = tracee::signal_mask(tid))
     task.trap_blocked = trap_blocked_now(*mask, task.trap_blocked);
   if (!task.process->silent && !task.muted && !task.process->launching)

@@ -258,6 +258,7 @@ void Engine::let_run(Task& task) {
   const bool was_ours = std::exchange(task.interrupted, false);
   const bool listened = std::exchange(task.listening, false);
   const bool unseen = was_ours || !listened;
+  task.ended_by_group_stop = !unseen;
   if (unseen)
     SyscallTracer::goes_on(task);
   else
@@ -271,10 +272,8 @@ void Engine::let_run(Task& task) {
     image->finish_arming({[tid]() -> std::optional<pid_t> { return tid; }, nullptr, nullptr,
                           [&] { open_traps(*image, Wait::no); }});
   } else if (unseen) {
-    auto regs = tracee::registers(tid);
-    // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen.
-    if (regs && tracee::let_kernel_restart(*regs, tracee::restart_of(tid, *regs)))
-      (void)tracee::set_registers(tid, *regs);
+    let_kernel_restart(
+        tid);  // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen
   }
   go_on(task, 0);
 }

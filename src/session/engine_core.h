@@ -59,8 +59,7 @@ class Engine {
   void go_on(Task& task, int signal);
   bool shows_syscalls(const Task& task) const;
   static void let_kernel_restart(pid_t tid);
-  static bool undo_interruption(const Task& task, int signal, arch::Regs& regs);
-  void settle_call(Task& task, int signal);
+  bool answer_interruption(Task& task, int signal, arch::Regs& regs);
   void watch_handlers(Task& task, const arch::Regs& regs);
   void gives_up_handler(const Task& task, int signal);
   void runs_on(Task& task);
@@ -105,7 +104,9 @@ class Engine {
   void open_traps(const Image& image, Wait wait);
   void open_traps_before_sites(pid_t pid, const Image& image);
   void answer_awaited(Task& task);
-  void at_signal_system_call(Task& task, const arch::Regs& regs);
+  // `awaited`: by a call of the C library that we watch, whose structures are its own.
+  void at_signal_system_call(Task& task, const arch::Regs& regs, bool awaited);
+  static void trap_action_is_set(Task& task, const arch::Regs& regs);
   static bool taken_for_hit(pid_t tid);
   static bool is_dropped(const Task& task, int signal);
   static void open_mask(pid_t tid, const std::optional<CarriedOut>& done);
@@ -181,6 +182,7 @@ class Engine {
   bool alone(const Task& task) const;
   NeedStopped stop_here_alone(Task& task, const arch::Regs& at);
   void with_stopped(pid_t pid, const std::function<void(const NeedStopped&)>& work);
+  static bool has_ended(pid_t tid);
   std::optional<std::vector<Halted>> halt_others(pid_t pid, pid_t held);
   std::optional<Halted> halted_by(const tracee::WaitEvent& event);
   void let_halted_run(const std::vector<Halted>& halted);
@@ -228,6 +230,7 @@ class Engine {
     std::map<pid_t, pid_t> callers;         // for calls in a process: chosen before anybody stood
     std::set<pid_t> called;                 // stand behind calls that they made for us
     std::set<pid_t> gone;                   // stood, and are not traced any more
+    std::set<pid_t> over;                   // first threads that wait for the others' ends: they stop no more
     std::map<pid_t, std::string> failures;  // why pages of ours stay in a process
 
     bool calls(pid_t process, pid_t tid) const {
@@ -243,7 +246,8 @@ class Engine {
 
   // --- engine_handlers.cc
   static void note_withheld(const Process& process);
-  static void ignore_trap_again(Process& process);
+  void ignore_trap_again(Process& process);
+  void tell_of_default(const Process& process);
   static bool is_about_open_handler(const Task& task, Image& image, SignalCall::Kind kind,
                                     const arch::Regs& regs);
   static void at_handler_call(Task& task, const arch::Regs& regs, tracee::SyscallInfo::Moment moment);
@@ -253,6 +257,9 @@ class Engine {
                             const std::function<void(pid_t, const std::vector<pid_t>&)>& work);
   void open_handlers(pid_t pid, const std::shared_ptr<Image>& image);
   void close_handlers(pid_t pid);
+  void close_handlers_of(Image& image, pid_t stopped, const std::vector<pid_t>& all);
+  void close_all_handlers(std::set<pid_t>& pids);
+  std::string close_handlers_at_last(const Leaving& leaving, Image& image, pid_t caller);
 
   // --- engine_stop_all.cc
   bool stop_all(Leaving& leaving, How how);
@@ -291,7 +298,7 @@ class Engine {
   void note_open_counts(Task& task) const;
   void about_to_end(pid_t tid) const;
   void close_counts(const std::set<std::shared_ptr<Image>>& images, bool all_stopped);
-  std::string failure_of_calls(const Farewell& farewell);
+  std::string failure_of_calls(const Leaving& leaving, const Farewell& farewell);
   void run_on(Leaving& leaving, pid_t tid);
   bool let_others_run(Leaving& leaving, const std::set<pid_t>& callers);
   void let_callers_run(Leaving& leaving, const std::set<pid_t>& callers);

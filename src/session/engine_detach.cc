@@ -144,7 +144,7 @@ Engine::Farewell Engine::clean_image(const std::shared_ptr<Image>& image, const 
 }
 
 void Engine::take_pages_out(Leaving& leaving, const Farewell& farewell) {
-  if (std::string failure = failure_of_calls(farewell); !failure.empty())
+  if (std::string failure = failure_of_calls(leaving, farewell); !failure.empty())
     leaving.failures.emplace(farewell.image->pid(), std::move(failure));
 }
 
@@ -174,13 +174,14 @@ void Engine::close_counts(const std::set<std::shared_ptr<Image>>& images, bool a
 }
 
 // Neither handler nor page of ours, if nobody can need them. Else why not.
-std::string Engine::failure_of_calls(const Farewell& farewell) {
+std::string Engine::failure_of_calls(const Leaving& leaving, const Farewell& farewell) {
   if (!farewell.caller) return farewell.failure;
   const pid_t tid = *farewell.caller;
   Image& image = *farewell.image;
   if (tracee::forbids_calls(tid)) return "a seccomp filter is in force";
   if (const auto task = tasks_.find(tid); task != tasks_.end()) rewind(*task->second);
   if (!image.survival().leave(tid, image.space())) return "the thread could not make the system call";
+  if (std::string failure = close_handlers_at_last(leaving, image, tid); !failure.empty()) return failure;
   if (farewell.needed.empty()) return image.space().unmap_copies(tid, image.find_slack());
   image.space().forget_table();
   if (const std::string failure = image.part_wrapping(tid); !failure.empty())
@@ -245,7 +246,7 @@ std::set<std::shared_ptr<Image>> Engine::images_to_leave(const Leaving& leaving)
 Engine::Visited Engine::leave_each(Leaving& leaving) {
   std::vector<Farewell> farewells;
   for (const auto& image : images_to_leave(leaving)) {
-    if (image->needs_all_stopped()) continue;
+    if (image->needs_all_stopped() || Survival::are_handlers_open(image->space())) continue;
     clean_code(*image, true);
     image->begin_leaving();
     farewells.push_back({image});
@@ -340,13 +341,7 @@ void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>&
 void Engine::detach(std::set<pid_t> pids) {
   Leaving leaving;
   leaving.pids = std::move(pids);
-  const bool everything = leaving.pids.size() == processes_.size();
-  for (pid_t pid : std::set(leaving.pids)) close_handlers(pid);
-  // Children that were made meanwhile are left, too.
-  if (everything) {
-    leaving.pids.clear();
-    for (const auto& [pid, process] : processes_) leaving.pids.insert(pid);
-  }
+  close_all_handlers(leaving.pids);
   prepare_leaving(leaving);
   Visited visited = leave_each(leaving);
   if (!images_to_leave(leaving).empty() || visited == Visited::all_stand)

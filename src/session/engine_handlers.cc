@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine_core.h"
+#include "rtrace/base/log.h"
 #include "rtrace/mech/handler_masks.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
@@ -26,11 +27,16 @@ void Engine::note_withheld(const Process& process) {
                                       others | (process.trap.withheld ? tracee::signal_bit(SIGTRAP) : 0));
 }
 
+void Engine::tell_of_default(const Process& process) {
+  reporter_.say(fmt::format("process {} ({}) was to ignore SIGTRAP, and does not: no call can be made in it",
+                            process.pid, process.name));
+}
+
 // Of a new program that stands before its first instruction: what was ignored stays so (execve(2)), also
 // where the kernel had the default for our sake.
 void Engine::ignore_trap_again(Process& process) {
   mech::AddressSpace& space = process.image->space();
-  if (!space.foothold().exists()) return;
+  if (!space.foothold().exists()) return tell_of_default(process);
   process.trap = {TrapDisposition::Kind::ignored, false, {}, true};
   note_withheld(process);
   (void)process.image->survival().leave(process.pid, space);
@@ -122,16 +128,22 @@ bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image
   return done;
 }
 
-// Behind the first int3s of a process that is attached to.
+// Behind the first int3s of a process that is attached to. All stand only where there is something to do.
 void Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
   constexpr uint64_t kOthers = agent::kReservedSignals | agent::kTrapBit;
   const Process* process = still_running(pid, *image);
   const auto status =
       process != nullptr && opens_handlers(*process) ? tracee::read_status(pid) : std::nullopt;
   if (!status || (status->caught & ~kOthers) == 0) return;
-  const bool done = with_actions_at_rest(pid, image, [&](pid_t stopped, const std::vector<pid_t>&) {
-    image->survival().open_handlers(stopped, image->space());
+  bool needed = true;
+  with_stopped(pid, [&](const NeedStopped& need_stopped) {
+    const auto held = need_stopped();
+    needed = !held || Survival::blocks_all_in_handlers(*held, image->space());
   });
+  const bool done =
+      !needed || with_actions_at_rest(pid, image, [&](pid_t stopped, const std::vector<pid_t>&) {
+        image->survival().open_handlers(stopped, image->space());
+      });
   if (!done && still_running(pid, *image) != nullptr)
     reporter_.notice(fmt::format(
         "handlers of process {} that block all signals keep SIGTRAP blocked: a probe that one of them meets "
@@ -139,21 +151,58 @@ void Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
         pid));
 }
 
-// Before it is left. A thread in such a handler has SIGTRAP blocked again when it is let go of.
+// A thread in such a handler has SIGTRAP blocked again when it is let go of.
+void Engine::close_handlers_of(Image& image, pid_t stopped, const std::vector<pid_t>& all) {
+  for (pid_t tid : all)
+    if (const auto task = tasks_.find(tid); task != tasks_.end() && is_in_open_handler(*task->second))
+      task->second->trap_blocked = TrapBlocked::kept_open;
+  image.survival().close_handlers(stopped, image.space());
+}
+
+// Before it is left, while its other probes stand. Where that cannot be yet, when all stand for the detach.
 void Engine::close_handlers(pid_t pid) {
   const auto found = processes_.find(pid);
   const std::shared_ptr<Image> image = found != processes_.end() ? found->second->image : nullptr;
-  if (image == nullptr || image->pid() != pid || !image->space().foothold().exists() ||
-      (image->space().foothold().open_handlers(image->space().memory()) & ~agent::kTrapBit) == 0)
-    return;
-  const bool done = with_actions_at_rest(pid, image, [&](pid_t stopped, const std::vector<pid_t>& all) {
-    for (pid_t tid : all)
-      if (const auto task = tasks_.find(tid); task != tasks_.end() && is_in_open_handler(*task->second))
-        task->second->trap_blocked = TrapBlocked::kept_open;
-    image->survival().close_handlers(stopped, image->space());
+  if (image == nullptr || image->pid() != pid || !Survival::are_handlers_open(image->space())) return;
+  const bool lent = std::ranges::any_of(processes_, [&](const auto& other) {
+    return other.second->image == image && other.second->pid != pid;
   });
-  if (!done && still_running(pid, *image) != nullptr)
-    reporter_.notice(fmt::format("handlers of process {} that block all signals leave SIGTRAP open", pid));
+  const bool done = !lent && with_actions_at_rest(pid, image, [&](pid_t stopped, const auto& all) {
+    close_handlers_of(*image, stopped, all);
+  });
+  if (!done) RTRACE_LOG(session, 1, "handlers of {} are not closed yet", pid);
+}
+
+// And of children that are made meanwhile, where all are left.
+void Engine::close_all_handlers(std::set<pid_t>& pids) {
+  const bool everything = pids.size() == processes_.size();
+  std::set<pid_t> closed;
+  for (;;) {
+    if (everything)
+      for (const auto& [pid, process] : processes_) pids.insert(pid);
+    const auto next = std::ranges::find_if(pids, [&](pid_t pid) { return !closed.contains(pid); });
+    if (next == pids.end()) return;
+    closed.insert(*next);
+    close_handlers(*next);
+  }
+}
+
+// What close_handlers() could not do, while the tasks of the process stand, or wait for a vfork child. Else
+// why not.
+std::string Engine::close_handlers_at_last(const Leaving& leaving, Image& image, pid_t caller) {
+  if (!Survival::are_handlers_open(image.space())) return {};
+  std::vector<pid_t> all;
+  for (const auto& [tid, task] : tasks_) {
+    if (task->process->image.get() != &image || task->process->pid != image.pid()) continue;
+    if (leaving.over.contains(tid)) continue;
+    const bool stands = leaving.stopped.contains(tid);
+    if (stands && !image.may_be_in_sigaction(tid))
+      all.push_back(tid);
+    else if (stands || !sleeps_outside_copies(tid))
+      return mech::kHandlersOpen;
+  }
+  close_handlers_of(image, caller, all);
+  return {};
 }
 
 }  // namespace rtrace::session

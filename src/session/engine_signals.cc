@@ -105,25 +105,22 @@ void Engine::let_kernel_restart(pid_t tid) {
 }
 
 // A signal that is ignored reaches a thread only because it is traced (kernel/signal.c, sig_ignored): its
-// system call would not have ended for it. True where the registers have changed.
-bool Engine::undo_interruption(const Task& task, int signal, arch::Regs& regs) {
+// system call would not have ended for it, but where a group-stop has ended it before. Another ends one that
+// has come back for a stop of ours after all. True where the registers have changed.
+bool Engine::answer_interruption(Task& task, int signal, arch::Regs& regs) {
   const pid_t tid = task.id.tid;
+  const bool by_group_stop = std::exchange(task.ended_by_group_stop, false) && signal == SIGCONT;
   arch::Regs restarted = regs;
-  if (!tracee::let_kernel_restart(restarted, tracee::restart_of(tid, regs)) ||
-      (!is_ignored(tid, signal) && !is_dropped(task, signal)))
-    return false;
-  regs = restarted;
-  return true;
-}
-
-// A call that has come back for a stop of ours is over after all where the signal has a handler, or ends the
-// process.
-void Engine::settle_call(Task& task, int signal) {
-  const bool ours = task.syscall && task.syscall->goes_on;
-  if (ours && !is_ignored(task.id.tid, signal) && !is_dropped(task, signal))
-    syscalls_.handled(task);
+  const bool restarts = tracee::let_kernel_restart(restarted, tracee::restart_of(tid, regs));
+  const bool shown = task.syscall && task.syscall->interrupted;
+  if (!restarts && !shown) return false;
+  const bool unseen = !by_group_stop && (is_ignored(tid, signal) || is_dropped(task, signal));
+  if (unseen)
+    SyscallTracer::goes_on(task);
   else
-    syscalls_.settle(task);
+    syscalls_.handled(task);
+  if (unseen && restarts) regs = restarted;
+  return unseen && restarts;
 }
 
 // At a stop on the way out, which may be the entry of such a call.
@@ -132,7 +129,7 @@ void Engine::answer_awaited(Task& task) {
   const auto info = awaits ? tracee::syscall_info(task.id.tid) : std::nullopt;
   const auto regs = info ? tracee::registers(task.id.tid) : std::nullopt;
   if (regs && info->moment == tracee::SyscallInfo::Moment::entry) {
-    at_signal_system_call(task, *regs);
+    at_signal_system_call(task, *regs, true);
     note_withheld(*task.process);  // the call's end is not seen
   }
 }
@@ -155,8 +152,11 @@ void Engine::on(Task& task, tracee::SyscallStop) {
     if (shown && info) syscalls_.observe(task, *info, *regs);
     if (task.interrupted) let_kernel_restart(tid);
     task.awaits_signal_call -= awaited;
-    if (info && info->moment == tracee::SyscallInfo::Moment::entry) at_signal_system_call(task, *regs);
-    if (info && info->moment == tracee::SyscallInfo::Moment::exit) at_handler_call(task, *regs, info->moment);
+    if (info && info->moment == tracee::SyscallInfo::Moment::entry)
+      at_signal_system_call(task, *regs, awaited);
+    const bool ends = info && info->moment == tracee::SyscallInfo::Moment::exit;
+    if (awaited && ends) at_handler_call(task, *regs, info->moment);
+    if (ends) trap_action_is_set(task, *regs);
   }
   go_on(task, 0);
   if (shown) syscalls_.report(task);

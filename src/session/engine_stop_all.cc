@@ -57,7 +57,8 @@ std::vector<pid_t> Engine::to_be_stopped(const Leaving& leaving, How how, bool i
   std::set<pid_t> with_others;
   for (const auto& [tid, task] : tasks_) {
     const Process& process = *task->process;
-    if (!leaving.pids.contains(process.pid) || leaving.stopped.contains(tid)) continue;
+    if (!leaving.pids.contains(process.pid) || leaving.stopped.contains(tid) || leaving.over.contains(tid))
+      continue;
     const bool settled =
         process.image == nullptr || !process.image->is_leaving() || leaving.settled.contains(tid);
     if (how == How::settle_each && settled) continue;
@@ -109,6 +110,7 @@ void Engine::stop_each(Leaving& leaving, How how, const std::vector<pid_t>& wait
     if (!tasks_.contains(tid)) continue;
     if (how != How::together) (void)tracee::interrupt(tid);
     const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
+    if (!event && has_ended(tid)) leaving.over.insert(tid);
     if (!event && !is_traced(tid)) remove_task(*tasks_.at(tid));
     if (!event || !stopped_for_detach(*event)) continue;
     if (how == How::settle_each && settle_and_run(leaving, tid)) continue;

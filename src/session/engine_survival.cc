@@ -202,13 +202,15 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
 }
 
 // A thread at the entry of a system call that may be awaited.
-void Engine::at_signal_system_call(Task& task, const arch::Regs& regs) {
+void Engine::at_signal_system_call(Task& task, const arch::Regs& regs, bool awaited) {
   const tracee::ProcessMemory& memory = task.process->image->space().memory();
   TrapDisposition& trap = task.process->trap;
-  at_handler_call(task, regs, tracee::SyscallInfo::Moment::entry);
-  if (trap.kind == TrapDisposition::Kind::caught && !trap.action_known)
-    (void)learn_from_system_call(regs, memory, trap);
-  if (trap.kind == TrapDisposition::Kind::ignored && has_others(task))
+  if (awaited) at_handler_call(task, regs, tracee::SyscallInfo::Moment::entry);
+  if (trap.kind == TrapDisposition::Kind::caught && !trap.action_known) {
+    TrapDisposition next = trap;
+    if (learn_from_system_call(regs, memory, next)) task.sets_trap = next;
+  }
+  if (awaited && trap.kind == TrapDisposition::Kind::ignored && has_others(task))
     trap.withheld |= withhold_ignoring(regs, memory);
   if (!is_bridged(task)) return;
   const auto done = carry_out_system_call(task.id.tid, regs, memory, task.trap_blocked);
@@ -217,6 +219,18 @@ void Engine::at_signal_system_call(Task& task, const arch::Regs& regs) {
   open_mask(task.id.tid, done);
   (void)tracee::set_registers(task.id.tid, done->regs);
   settle_signals(task, false, done);
+}
+
+// At the end of such a call. Until then others' hits find what stood before it, which is not to be put back.
+void Engine::trap_action_is_set(Task& task, const arch::Regs& regs) {
+  const auto next = std::exchange(task.sets_trap, std::nullopt);
+  TrapDisposition& trap = task.process->trap;
+  if (!next || regs.raw.rax != 0 || trap.kind != TrapDisposition::Kind::caught || trap.action_known) return;
+  trap = *next;
+  mech::AddressSpace& space = task.process->image->space();
+  // A hit that met it blocked may have taken it away already.
+  if (trap.action_known && space.foothold().exists() && !catches_trap(task.id.tid))
+    (void)put_back_handler(task.id.tid, trap, space);
 }
 
 // What an int3 that meets SIGTRAP blocked finds waiting comes in its place (kernel/signal.c, legacy_queue):

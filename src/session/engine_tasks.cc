@@ -361,9 +361,10 @@ void Engine::begin_image(Task& task) {
   Process& process = *task.process;
   const pid_t pid = process.pid;
   process.launching = false;
+  // In a child that began in another's memory the action is what it has set itself, or the default.
+  const bool withheld = process.trap.withheld && process.image != nullptr && process.image->pid() == pid;
   process.image.reset();
   const auto status = tracee::status_of_stopped(pid).value_or(tracee::StatusFields{});
-  const bool withheld = process.trap.withheld;
   process.name = status.name;
   process.trap =
       trap_disposition_in(status);  // ignored stays ignored, caught becomes the default (execve(2))
@@ -373,12 +374,13 @@ void Engine::begin_image(Task& task) {
     process.image = std::make_shared<Image>(pid, services_, Image::State::stands);
     // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its
     // result.
-    process.image->begin(task.id, [pid, status, outside = false]() mutable -> std::optional<pid_t> {
+    const auto leave_exec = [pid, status, outside = false]() mutable -> std::optional<pid_t> {
       outside = outside || (!tracee::forbids_calls(pid) && tracee::leave_syscall(pid) == tracee::Alive::yes);
       if (!outside) return std::nullopt;
       tracee::remember_status(pid, status);
       return pid;
-    });
+    };
+    process.image->begin(task.id, leave_exec, withheld ? Image::Room::always : Image::Room::as_needed);
     if (withheld) ignore_trap_again(process);
     remember(process.image->objects());
     if (process.image->settled()) tell_started(task.id);
@@ -387,6 +389,7 @@ void Engine::begin_image(Task& task) {
     std::string why = why_memory_is_closed(standing_of(pid));
     if (why.empty()) why = error.what();
     reporter_.say(fmt::format("process {} ({}) runs on untraced: {}", pid, process.name, why));
+    if (withheld) tell_of_default(process);
   }
   go_on(task, 0);
 }

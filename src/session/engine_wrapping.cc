@@ -210,6 +210,12 @@ void Engine::let_held_run(pid_t held) {
   if (const auto event = stop_of(held, kStopAgain)) handle(*event);
 }
 
+// A first thread that waits for the others' ends stops no more.
+bool Engine::has_ended(pid_t tid) {
+  const auto status = tracee::read_status(tid);
+  return status && status->state == 'Z';
+}
+
 // All tasks but one that is held already. nullopt where they do not stand soon, or somebody outside of the
 // process runs in its memory: then all have been let go.
 std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t held) {
@@ -227,7 +233,7 @@ std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t 
     for (const auto& [tid, task] : tasks_) {
       if (task->process->image != image) continue;
       fit &= task->process->pid == pid;
-      if (!stands(tid)) waiting.push_back(tid);
+      if (!stands(tid) && !(tid == pid && has_ended(tid))) waiting.push_back(tid);
     }
     if (fit && waiting.empty() && births_.empty()) return halted;
     if (!fit || monotonic_now() > deadline) break;

@@ -184,6 +184,15 @@ void FrontEnd::on_signal() {
   }
 }
 
+// While a command reads the last of the output. ^C from the terminal is for that one.
+bool FrontEnd::is_told_to_end() {
+  signalfd_siginfo info{};
+  bool told = false;
+  while (read(signal_fd_.get(), &info, sizeof info) == sizeof info)
+    told |= info.ssi_signo != SIGCHLD && info.ssi_code != SI_KERNEL;
+  return told;
+}
+
 void FrontEnd::on_engine_message() {
   ToFrontEnd message;
   const ssize_t got = recv(engine_socket_.get(), &message, sizeof message, MSG_DONTWAIT);
@@ -289,7 +298,7 @@ int FrontEnd::run() {
   // ordinary code before its exec.
   loop();
   if (!finish_output()) _exit(1);  // the writer is stuck in its write
-  output_.close();
+  output_.close({signal_fd_.get(), [this] { return is_told_to_end(); }});
   const int status = launched && !cannot_write_ ? exit_status() : 1;
   end_at_once(status);
   return status;

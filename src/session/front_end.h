@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -26,9 +27,14 @@ class OutputFile {
  public:
   // Throws Error.
   OutputFile(const std::string& target, bool append);
-  ~OutputFile() { close(); }
-  // Waits for the end of the command that reads it (-o '|COMMAND'). Nothing may be written behind it.
-  void close();
+  ~OutputFile() { close({}); }
+  // Waits for the end of the command that reads it (-o '|COMMAND'), for as long as it is not `told` to give
+  // up by what it asks for after each signal (a signalfd). Nothing may be written behind it.
+  struct Interrupts {
+    int fd = -1;
+    std::function<bool()> told = {};
+  };
+  void close(const Interrupts& interrupts);
   // False where nobody reads it any more; `error_number` then says why.
   bool write(std::string_view bytes);
   bool is_stderr() const { return fd_ == 2; }
@@ -99,6 +105,7 @@ class FrontEnd {
   bool is_over() const;
   void loop();
   void on_signal();
+  bool is_told_to_end();
   void on_interrupt(int signal, bool from_terminal);
   void on_child();
   void on_engine_message();

@@ -194,17 +194,18 @@ bool Image::watch_hook(VirtAddr hook, const NeedStopped& need_stopped) {
   return false;
 }
 
-void Image::begin(event::TraceeId who, const NeedStopped& need_stopped) {
-  place_first_sites(who, need_stopped);
+void Image::begin(event::TraceeId who, const NeedStopped& need_stopped, Room room) {
+  place_first_sites(who, need_stopped, room);
   maps_are_current_ = false;
 }
 
-void Image::place_first_sites(event::TraceeId who, const NeedStopped& need_stopped) {
+void Image::place_first_sites(event::TraceeId who, const NeedStopped& need_stopped, Room room) {
   if (interpreter_.file == nullptr) {
     relocated_once_ = true;
     const Arming arming(*this);
     // Nothing else asks for room there, and with it for the handler, which a system-call stop may need.
-    if (services_.options.syscalls) provide_room(objects_[0].range(), 1, need_stopped);
+    if (services_.options.syscalls || room == Room::always)
+      provide_room(objects_[0].range(), 1, need_stopped);
     wrapping_.lacks_thread_pointer = true;
     arm({objects_[0]}, plan::Relocated::no, need_stopped);
     report_loaded({objects_[0]}, who);

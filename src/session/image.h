@@ -72,7 +72,8 @@ class Image {
   bool is_current() const;
   // At exec: a site on the dynamic linker's hook, for its link map does not exist yet. A static program is
   // armed at once.
-  void begin(event::TraceeId who, const NeedStopped& need_stopped);
+  enum class Room : bool { as_needed, always };  // for what is ours: a static program may need none
+  void begin(event::TraceeId who, const NeedStopped& need_stopped, Room room);
   // Compares the link map with the last one; arms what is new, forgets what is gone. At its hook the dynamic
   // linker may be in the middle of a change: then the next hit counts. At attach what is there is taken.
   enum class Moment : uint8_t { attach, hook };
@@ -235,7 +236,7 @@ class Image {
   std::map<elf::ObjectId, LostProbes> lost_probes(const tracee::ProcessMemory& memory) const;
   bool has_dynamic_linker_begun();
   void without_link_map(Moment moment, bool begun, event::TraceeId who, const NeedStopped& need_stopped);
-  void place_first_sites(event::TraceeId who, const NeedStopped& need_stopped);
+  void place_first_sites(event::TraceeId who, const NeedStopped& need_stopped, Room room);
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
   void unload(const loader::LinkMapEntry& entry, event::TraceeId who);

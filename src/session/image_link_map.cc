@@ -183,7 +183,7 @@ std::optional<VirtAddr> Image::hook() const {
 void Image::without_link_map(Moment moment, bool begun, event::TraceeId who,
                              const NeedStopped& need_stopped) {
   if (interpreter_.file == nullptr) {
-    if (!relocated_once_) begin(who, need_stopped);
+    if (!relocated_once_) begin(who, need_stopped, Room::as_needed);
     return;
   }
   if (moment != Moment::attach) return;

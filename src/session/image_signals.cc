@@ -56,17 +56,18 @@ std::vector<std::pair<VirtAddr, Range>> Image::definers(std::string_view name) c
   return found;
 }
 
-// What it is made of stands beside it.
+// What it is made of stands beside it. In code of ours other than a copy no thread is at setting an action.
 bool Image::may_be_in_sigaction(pid_t tid) const {
   constexpr uint64_t kNear = 0x1000;
-  const auto regs = tracee::registers(tid);
+  auto regs = tracee::registers(tid);
   if (!regs) return true;
   const auto number = static_cast<int64_t>(regs->raw.orig_rax);
   if (number >= 0 && number != SYS_rt_sigaction) return false;
+  (void)space_->to_program(*regs);
   const auto near = [&](const auto& definer) {
     return regs->pc().value - (definer.first.value - kNear) < 2 * kNear;
   };
-  return in_copy(regs->pc()) || std::ranges::any_of(definers("sigaction"), near);
+  return std::ranges::any_of(definers("sigaction"), near);
 }
 
 bool Image::may_carry_out(const mech::BreakpointSite& site) const {

@@ -1,6 +1,8 @@
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -60,9 +62,18 @@ OutputFile::OutputFile(const std::string& target, bool append) {
   fd_ = owned_.get();
 }
 
-void OutputFile::close() {
+void OutputFile::close(const Interrupts& interrupts) {
   owned_.reset();
-  if (pipe_reader_ > 0) waitpid(std::exchange(pipe_reader_, 0), nullptr, 0);
+  const pid_t reader = std::exchange(pipe_reader_, 0);
+  if (reader <= 0) return;
+  const UniqueFd end(static_cast<int>(syscall(SYS_pidfd_open, reader, 0)));  // Linux 5.3
+  while (end && interrupts.fd >= 0) {
+    pollfd fds[] = {{end.get(), POLLIN, 0}, {interrupts.fd, POLLIN, 0}};
+    if (poll(fds, 2, -1) < 0 && errno != EINTR) break;
+    if (fds[0].revents != 0) break;
+    if (fds[1].revents != 0 && interrupts.told()) return;
+  }
+  waitpid(reader, nullptr, 0);
 }
 
 int write_all(int fd, std::string_view bytes) {

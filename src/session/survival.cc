@@ -50,6 +50,16 @@ void Survival::close_handlers(pid_t stopped, mech::AddressSpace& space) {
   foothold.note_open_handlers(space.memory(), opened & kTrap);
 }
 
+bool Survival::are_handlers_open(const mech::AddressSpace& space) {
+  return (space.foothold().open_handlers(space.memory()) & ~kTrap) != 0;
+}
+
+bool Survival::blocks_all_in_handlers(pid_t stopped, const mech::AddressSpace& space) {
+  const auto status = tracee::status_of_stopped(stopped);
+  return status && mech::has_handler_that_blocks_all(site_of(space.memory(), stopped, space.foothold()),
+                                                     status->caught);
+}
+
 bool Survival::lower(pid_t stopped, mech::AddressSpace& space) {
   if (!lower_in(space.memory(), stopped, space)) return false;
   state_ = State::none;

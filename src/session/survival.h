@@ -40,6 +40,10 @@ class Survival {
   // those that it sets later. The process's threads as for mech::open_handler_masks().
   void open_handlers(pid_t stopped, mech::AddressSpace& space);
   void close_handlers(pid_t stopped, mech::AddressSpace& space);
+  // Whether one stands so, SIGTRAP's own aside.
+  static bool are_handlers_open(const mech::AddressSpace& space);
+  // Whether one of the program's blocks all signals. One thread stands, as for raise().
+  static bool blocks_all_in_handlers(pid_t stopped, const mech::AddressSpace& space);
   bool opens_handlers() const { return leaves_a_trace() && !closed_; }
 
   // Nothing may ever be mapped there.

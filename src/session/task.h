@@ -118,10 +118,12 @@ struct Task : LiveCalls {
   unsigned awaits_signal_call = 0;  // stops of system calls within which a watched call makes its own
   uint64_t replaces_handler =
       0;  // by bit: of such a call, the signal whose handler is not opened any more behind it
-  bool finds_ignored = false;  // by such a call: SIGTRAP, which is so but for us
-  bool opens_trap = false;     // SIGTRAP, at its next stop, if it blocks all signals
-  bool interrupted = false;    // PTRACE_INTERRUPT is on its way; its stop is ours
-  bool listening = false;      // in a group-stop
+  std::optional<TrapDisposition> sets_trap;  // by such a call, that has begun
+  bool finds_ignored = false;                // by such a call: SIGTRAP, which is so but for us
+  bool opens_trap = false;                   // SIGTRAP, at its next stop, if it blocks all signals
+  bool ended_by_group_stop = false;          // what it is in, if it has ended: until SIGCONT comes
+  bool interrupted = false;                  // PTRACE_INTERRUPT is on its way; its stop is ours
+  bool listening = false;                    // in a group-stop
   std::optional<tracee::InterruptedSyscall> rewound;
   Replays replays;
   // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at the entry of what that

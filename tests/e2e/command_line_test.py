@@ -96,6 +96,20 @@ class Output(unittest.TestCase):
         self.assertEqual(result.status, -signal.SIGKILL, result)
         self.assertIn("SIGKILL", harness.read_text(self.path))
 
+    def test_it_may_be_ended_while_that_command_reads_on(self):
+        fifo, marker = self.path + ".fifo", self.path + ".marker"
+        os.mkfifo(fifo)
+        rtrace = subprocess.Popen(harness.invocation(["-o", "|exec cat " + fifo, "-x", "getppid", "--", "touch", marker]),
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            harness.wait_until(lambda: os.path.exists(marker), "the program runs")
+            rtrace.send_signal(signal.SIGTERM)
+            rtrace.wait(harness.PATIENCE)
+        finally:
+            rtrace.kill()
+            rtrace.wait()
+            open(fifo, "w").close()
+
     def test_a_file_is_replaced_and_with_append_it_grows(self):
         self.traced("-o", self.path)
         self.traced("-o", self.path)

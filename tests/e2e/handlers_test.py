@@ -61,6 +61,36 @@ class FullMasks(unittest.TestCase):
             rtrace.end()
             self.raises(process, "after")
 
+    def test_they_are_closed_where_a_thread_cannot_be_stopped(self):
+        for way in ("vfork", "exits"):
+            for options in ((), ("--mechanism=trampoline",), ("-S",)):
+                with self.subTest(way=way, options=options), self.target(way) as process:
+                    rtrace = harness.Attached([*options, *TRACED], [process.pid])
+                    self.raises(process)
+                    if way == "exits":
+                        harness.wait_until(lambda pid=process.pid: harness.state(pid) == "Z", "its first thread has ended")
+                    result = rtrace.stop()
+                    self.assertEqual(result.status, 0, result)
+                    self.assertNotIn("SIGTRAP", result.stderr)
+                    self.raises(process, "after")
+
+    def test_nor_are_they_left_open_in_children_that_are_made_meanwhile(self):
+        for _ in range(3):
+            with self.target("forks") as process:
+                rtrace = harness.Attached(["-f", *TRACED], [process.pid])
+                self.raises(process)
+                harness.wait_until(lambda seen=rtrace: len(seen.lines_so_far()) > 100, "children are seen")
+                self.assertEqual(rtrace.stop().status, 0)
+                self.raises(process, "after")
+
+    def test_a_system_call_of_its_own_finds_its_arguments_unchanged(self):
+        for options in ((), ("-S",)):
+            with self.subTest(options), harness.Target(harness.invocation(["-o", os.devnull, *options, *TRACED, "--",
+                                                                           FULL_MASK, "raw"])) as rtrace:
+                rtrace.expect("pid ")
+                self.raises(rtrace)
+                self.assertEqual(rtrace.finish()[1], 0)
+
     def test_a_launched_program_that_sets_them(self):
         words = harness.invocation(["-o", os.devnull, *TRACED, "--", FULL_MASK])
         with harness.Target(words) as rtrace:

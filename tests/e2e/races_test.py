@@ -1,10 +1,8 @@
 #!/usr/bin/python3
 """Moments at which a tracer and its tracee get in each other's way, each brought about on purpose."""
-import mmap
 import os
 import re
 import signal
-import struct
 import subprocess
 import tempfile
 import time
@@ -20,33 +18,6 @@ ADD = "add@libfixture.so("
 
 def attach(process, *options):
     return harness.Attached(["-F", harness.CONF, *(options or ("-x", "add"))], [process.pid])
-
-
-class OwnInterruptions(unittest.TestCase):
-    def test_a_program_that_waits_for_its_own_eintr_gets_each_of_them(self):
-        """The signal that our interrupt overtakes must not be lost by the restart of the wait."""
-        with tempfile.TemporaryDirectory() as folder:
-            board = os.path.join(folder, "board")
-            with harness.Target([harness.target("witness"), "own", board]) as process:
-                process.expect("pid ")
-                with open(board, "r+b") as file:
-                    shared = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ)
-
-                def rounds():
-                    return struct.unpack_from("=q", shared)[0]
-
-                for _ in range(ROUNDS):
-                    rtrace = attach(process, "-b", "-x", "add")
-                    try:
-                        at = rounds()
-                        harness.wait_until(lambda: rounds() > at + 20, "the waiter gets on while traced", 20)
-                        self.assertEqual(rtrace.stop().status, 0)
-                    finally:
-                        rtrace.abandon()
-                    at = rounds()
-                    harness.wait_until(lambda: rounds() > at + 20, "the waiter gets on after the detach", 20)
-                process.go()
-                self.assertEqual(process.finish()[1], 0)
 
 
 class LateSigtrap(unittest.TestCase):
@@ -91,6 +62,11 @@ if sys.argv[1] == "wait":
 show = ["grep", "SigIgn", "/proc/self/status"]
 if sys.argv[1] == "exec":
     os.execvp(show[0], show)
+if sys.argv[1] == "static":
+    os.execv(sys.argv[2], sys.argv[2:])
+if sys.argv[1] == "spawn":
+    os.waitpid(os.posix_spawnp(show[0], show, os.environ, setsigdef=[signal.SIGTRAP]), 0)
+    sys.exit()
 child = os.fork()
 if child == 0:
     os.execvp(show[0], show)
@@ -107,6 +83,22 @@ os.waitpid(child, 0)
                 result = harness.run([*options, "-c", "-x", "getppid", "--", "/usr/bin/python3", "-c", self.SCRIPT, how])
                 self.assertEqual(result.status, 0, result)
                 self.assertTrue(self.is_ignored(result.stdout), result)
+
+    def test_a_static_program_ignores_it_too(self):
+        words = harness.invocation(["-c", "-o", os.devnull, "-x", "getppid", "--", "/usr/bin/python3", "-c", self.SCRIPT,
+                                    "static", harness.target("waits_static"), "1"])
+        with harness.Target(words) as rtrace:
+            rtrace.go()
+            rtrace.expect("done")
+            child, = [int(pid) for pid in harness.read_text("/proc/%d/task/%d/children" % (rtrace.pid, rtrace.pid)).split()
+                      if int(pid) != engine_of(rtrace.pid)]
+            self.assertTrue(self.is_ignored(harness.read_text("/proc/%d/status" % child)))
+
+    def test_a_child_that_is_spawned_to_have_the_default_has_it(self):
+        for options in ((), ("-f",)):
+            result = harness.run([*options, "-c", "-x", "getppid", "--", "/usr/bin/python3", "-c", self.SCRIPT, "spawn"])
+            self.assertEqual(result.status, 0, result)
+            self.assertFalse(self.is_ignored(result.stdout), result)
 
     def test_where_the_engine_is_killed_it_is_ignored_again(self):
         words = harness.invocation(["-o", os.devnull, "-x", "getppid", "--", "/usr/bin/python3", "-c", self.SCRIPT, "wait"])
@@ -160,27 +152,6 @@ class AttachedInAHandler(unittest.TestCase):
             self.assertEqual(process.finish()[1], 0)
             result = rtrace.end()
             self.assertEqual((result.status, result.trace.count(ADD)), (0, 30), result)
-
-
-class Interruptions(unittest.TestCase):
-    """epoll_wait fails with EINTR after any interruption: those that come of the tracing must not be seen."""
-
-    def test_by_signals_that_are_ignored(self):
-        result = harness.run(["-F", harness.CONF, "-x", "add", "--", harness.target("patient"), "children"])
-        self.assertEqual((result.status, result.stdout.split()), (0, ["interrupted", "0"]), result)
-
-    def test_by_stops_for_trampolines_while_system_calls_are_shown(self):
-        with harness.Target([harness.target("patient"), "hot"]) as process:
-            process.expect("pid ")
-            for _ in range(4):
-                rtrace = attach(process, "-S", "-x", "add")
-                try:
-                    harness.wait_until(lambda: len(rtrace.lines_so_far()) > 20000, "it is hot")
-                    self.assertEqual(rtrace.stop().status, 0)
-                finally:
-                    rtrace.abandon()
-            process.go()
-            self.assertEqual(process.finish(), ("interrupted 0\n", 0))
 
 
 class FaultingInstructions(unittest.TestCase):

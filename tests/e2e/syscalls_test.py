@@ -88,24 +88,6 @@ class Lines(unittest.TestCase):
         self.assertRegex(text, r"rt_sigreturn@SYS\(\) = -1 EINTR \(Interrupted system call\)")
         self.assertRegex(text, r'read@SYS\(\d+, "x", 1\) = 1')
 
-    def test_a_handler_of_sigcont_interrupts_too(self):
-        code = ("import signal, sys; signal.signal(signal.SIGCONT, lambda *_: None); print('waits', flush=True); "
-                "signal.pause(); print('over', flush=True); sys.stdin.readline()")
-        with harness.Target(["/usr/bin/python3", "-c", code]) as process:
-            process.expect("waits")
-            rtrace = harness.Attached(["-L", "-S"], [process.pid])
-            harness.wait_until(lambda: harness.state(process.pid) == "S" and
-                               harness.read_text("/proc/%d/syscall" % process.pid).startswith(PAUSE), "it waits again")
-            os.kill(process.pid, signal.SIGCONT)
-            process.expect("over")
-            process.go()
-            self.assertEqual(process.finish()[1], 0)
-            lines = [plain(line) for line in rtrace.end().lines]
-        handled = lines.index("--- SIGCONT (Continued) ---")
-        self.assertEqual(lines[handled - 1].replace("<... pause@SYS resumed> )", "pause@SYS()"),
-                         "pause@SYS() = ? ERESTARTNOHAND (To be restarted if no handler)")
-        self.assertEqual(lines[handled + 1], "rt_sigreturn@SYS() = -1 EINTR (Interrupted system call)")
-
     def test_a_handler_returns_into_code_of_ours_too(self):
         for mechanism in ("breakpoint", "trampoline"):
             result = harness.run(["-F", harness.CONF, "--mechanism=" + mechanism, "-b", "-S", "-L", "-x", "visit", "--",
@@ -304,7 +286,6 @@ class AsStraceSays(unittest.TestCase):
 
 WAITS = "import select\nprint('pid', flush=True)\ninput()\nselect.select([], [], [], 1000)"
 PSELECT6 = "270"
-PAUSE = "34 "  # pause(2), as proc(5) shows it
 
 
 class StillOpen(unittest.TestCase):

@@ -16,6 +16,11 @@ namespace rtrace::mech {
 // which have been, and one that is about to be. All of the process's threads must stand, and none where it is
 // about to set an action, or to look at one that it was told.
 void open_handler_masks(const BridgeSite& at, uint64_t handlers, const std::function<void(uint64_t)>& note);
+// Whether one of them does. One thread stands.
+bool has_handler_that_blocks_all(const BridgeSite& at, uint64_t handlers);
+// Why some cannot be closed yet.
+inline constexpr const char* kHandlersOpen =
+    "a thread may be setting a handler, and others run with SIGTRAP open";
 // Of those that have been opened, each that blocks all but SIGTRAP blocks that too; the threads as above. If
 // SIGTRAP is among them, and has its default action, it is ignored: no thread must have met an int3 that it
 // is still to stop for.

@@ -262,6 +262,8 @@ class Engine {
   std::string close_handlers_at_last(const Leaving& leaving, Image& image, pid_t caller);
 
   // --- engine_stop_all.cc
+  bool collect_ends(Leaving& leaving);
+  bool leaves_all(const std::set<pid_t>& pids) const;
   bool stop_all(Leaving& leaving, How how);
   std::vector<pid_t> to_be_stopped(const Leaving& leaving, How how, bool in_order) const;
   void stop_each(Leaving& leaving, How how, const std::vector<pid_t>& waiting);

@@ -286,8 +286,10 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
   for (const Farewell& farewell : farewells)
     if (farewell.caller) callers.insert(*farewell.caller);
   // Nobody may be about to write to what is parted.
-  const bool parts = std::ranges::any_of(
-      farewells, [](const Farewell& left) { return !left.needed.empty() && left.image->records_calls(); });
+  const bool parts = std::ranges::any_of(farewells, [](const Farewell& left) {
+    return Survival::are_handlers_open(left.image->space()) ||
+           (!left.needed.empty() && left.image->records_calls());
+  });
   const bool run = how == How::together && !parts && !callers.empty() && let_others_run(leaving, callers);
   for (const Farewell& farewell : farewells) take_pages_out(leaving, farewell);
   if (run)
@@ -326,16 +328,19 @@ void Engine::clean_later(const std::map<pid_t, std::string>& failures) {
 
 // They wake when what they wait for runs on, and stop once more for us.
 void Engine::let_sleepers_go(const std::set<pid_t>& pids, const std::set<pid_t>& stopped) {
+  std::vector<tracee::WaitEvent> ends;
   for (const auto& [tid, task] : tasks_) {
     if (!pids.contains(task->process->pid) || stopped.contains(tid)) continue;
     const auto event = stop_of(tid, kWakeWait);
-    if (!event) continue;
+    if (event && event->status.is_end()) ends.push_back(*event);
+    if (!event || event->status.is_end()) continue;
     const auto stop = tracee::classify(event->status);
     const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
     if (std::holds_alternative<tracee::Interrupted>(stop)) leave_restart_to_kernel(tid);
     if (is_with_all(task->trap_blocked)) close_trap(tid);
     (void)tracee::detach(tid, delivery != nullptr ? delivery->signal : 0);
   }
+  for (const auto& end : ends) handle(end);
 }
 
 void Engine::detach(std::set<pid_t> pids) {

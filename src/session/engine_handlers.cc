@@ -175,9 +175,10 @@ void Engine::close_handlers(pid_t pid) {
 
 // And of children that are made meanwhile, where all are left.
 void Engine::close_all_handlers(std::set<pid_t>& pids) {
-  const bool everything = pids.size() == processes_.size();
+  constexpr uint64_t kLongest = 2'000'000'000;  // ns: who goes on making others is not waited for
+  const bool everything = leaves_all(pids);
   std::set<pid_t> closed;
-  for (;;) {
+  for (const uint64_t begin = monotonic_now(); monotonic_now() - begin < kLongest;) {
     if (everything)
       for (const auto& [pid, process] : processes_) pids.insert(pid);
     const auto next = std::ranges::find_if(pids, [&](pid_t pid) { return !closed.contains(pid); });
@@ -196,7 +197,8 @@ std::string Engine::close_handlers_at_last(const Leaving& leaving, Image& image,
     if (task->process->image.get() != &image || task->process->pid != image.pid()) continue;
     if (leaving.over.contains(tid)) continue;
     const bool stands = leaving.stopped.contains(tid);
-    if (stands && !image.may_be_in_sigaction(tid))
+    // One that was rewound is in a call that waits.
+    if (stands && (task->rewound || !image.may_be_in_sigaction(tid)))
       all.push_back(tid);
     else if (stands || !sleeps_outside_copies(tid))
       return mech::kHandlersOpen;

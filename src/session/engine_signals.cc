@@ -113,7 +113,8 @@ bool Engine::answer_interruption(Task& task, int signal, arch::Regs& regs) {
   arch::Regs restarted = regs;
   const bool restarts = tracee::let_kernel_restart(restarted, tracee::restart_of(tid, regs));
   const bool shown = task.syscall && task.syscall->interrupted;
-  if (!restarts && !shown) return false;
+  if (shown && !tracee::is_interrupted(regs)) syscalls_.handled(task);  // it had returned before
+  if (!restarts && !(shown && tracee::is_interrupted(regs))) return false;
   const bool unseen = !by_group_stop && (is_ignored(tid, signal) || is_dropped(task, signal));
   if (unseen)
     SyscallTracer::goes_on(task);

@@ -72,18 +72,41 @@ std::vector<pid_t> Engine::to_be_stopped(const Leaving& leaving, How how, bool i
   return waiting;
 }
 
+// The end of a first thread is told behind those of all others, and another may begin a program as it. True
+// where something was told.
+bool Engine::collect_ends(Leaving& leaving) {
+  bool told = false;
+  for (pid_t tid : std::exchange(leaving.over, {})) {
+    const auto event = tasks_.contains(tid) ? tracee::stop_now(tid) : std::nullopt;
+    queue_.forget(tid);
+    if (event)
+      (void)stopped_for_detach(*event);
+    else
+      leaving.over.insert(tid);
+    told |= event.has_value();
+  }
+  return told;
+}
+
+bool Engine::leaves_all(const std::set<pid_t>& pids) const {
+  return std::ranges::all_of(processes_, [&](const auto& process) { return pids.contains(process.first); });
+}
+
 // Stops every task of these processes, and of those that they make meanwhile, whose pids are added. The
 // answer is whether all have been.
 bool Engine::stop_all(Leaving& leaving, How how) {
   const uint64_t deadline = timestamp().monotonic / 1'000'000 + kStopPatience;
-  const bool everything = leaving.pids.size() == processes_.size();
+  const bool everything = leaves_all(leaving.pids);
   bool in_order = true;
   for (int rounds = 0, without_births = 0;; ++rounds) {
     collect_births();
     if (everything)
       for (auto& [pid, process] : processes_) leaving.pids.insert(pid);
     const std::vector<pid_t> waiting = to_be_stopped(leaving, how, in_order);
-    if (waiting.empty() && births_.empty()) return true;
+    if (waiting.empty() && births_.empty()) {
+      if (collect_ends(leaving)) continue;
+      return true;
+    }
     if (rounds >= kLeastRounds && timestamp().monotonic / 1'000'000 > deadline) {
       for (pid_t tid : waiting) RTRACE_LOG(session, 1, "not stopped: {}", describe(tid));
       for (const auto& [tid, birth] : births_) RTRACE_LOG(session, 1, "not stopped: {}, new", describe(tid));

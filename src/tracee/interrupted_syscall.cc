@@ -20,6 +20,13 @@ bool is_for_its_block(const arch::Regs& regs) {
 
 }  // namespace
 
+bool is_interrupted(const arch::Regs& regs) {
+  const auto result = static_cast<int64_t>(-regs.raw.rax);
+  return static_cast<int64_t>(regs.raw.orig_rax) >= 0 &&
+         (result == EINTR || result == kRestartSys || result == kRestartNoIntr || result == kRestartNoHand ||
+          result == kRestartBlock);
+}
+
 Restart restart_of(pid_t tid, const arch::Regs& regs) {
   if (!is_for_its_block(regs)) return Restart::by_block;
   if (const auto allowed = filters_allow(tid, SYS_restart_syscall))

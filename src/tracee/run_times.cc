@@ -10,6 +10,7 @@
 #include <cstddef>
 
 #include "rtrace/base/error.h"
+#include "rtrace/tracee/descriptor_limit.h"
 
 namespace rtrace::tracee {
 
@@ -28,8 +29,10 @@ std::optional<RunTimes> parse_run_times(std::string_view text) {
 
 std::optional<RunTimes> RunTimesFile::read(pid_t pid, pid_t tid) {
   if (refused_) return std::nullopt;
-  if (!fd_)
+  if (!fd_) {
     fd_.reset(::open(fmt::format("/proc/{}/task/{}/schedstat", pid, tid).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!leaves_descriptors(fd_.get())) fd_.reset();
+  }
   std::array<char, 96> text{};
   const ssize_t size = fd_ ? ::pread(fd_.get(), text.data(), text.size(), 0) : -1;
   refused_ = size <= 0;

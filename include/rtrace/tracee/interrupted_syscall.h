@@ -23,6 +23,10 @@ enum class Restart : uint8_t {
   by_block,  // restart_syscall(2): with the time that remains
   anew,      // the call itself
 };
+
+// Whether the task is on its way out of a system call that has been interrupted: by -EINTR or -ERESTART*.
+bool is_interrupted(const arch::Regs& regs);
+
 // Anew under a seccomp filter that has let the call through and forbids restart_syscall, or of which that
 // cannot be told and which nobody trusts. Then a relative time begins anew too, but for those that take
 // what remains from where they left it (glibc's sleep). Looks closer only where `regs` show that result. The

@@ -289,8 +289,11 @@ class Target:
         raise Failure("process %d ended (%s) without a line like %s" % (self.pid, self.process.wait(), pattern))
 
     def go(self):
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Failure("process %d has ended (%s)" % (self.pid, self.process.wait())) from None
 
     def finish(self):
         """Waits for the end; the rest of what it printed, and its status."""

@@ -15,11 +15,12 @@ import syscalls_test
 ROUNDS = int(os.environ.get("RTRACE_ROUNDS", "15"))
 PAUSE, EPOLL_WAIT = "34 ", "232 "  # as proc(5) shows them
 WAITS = """
-import ctypes, os, select
+import ctypes, os, select, sys
 library, poll = ctypes.CDLL(None, use_errno=True), select.epoll()
 end = os.pipe()
 poll.register(end[0], select.EPOLLIN)
 print("pid", os.getpid(), end[1], flush=True)
+sys.stdin.readline()
 result = library.epoll_wait(poll.fileno(), ctypes.create_string_buffer(12), 1, 100000)
 print("over", result, ctypes.get_errno() if result < 0 else 0, flush=True)
 """
@@ -78,10 +79,11 @@ class ByItsOwnSignals(unittest.TestCase):
         self.assertEqual(lines[handled + 1], "rt_sigreturn@SYS() = -1 EINTR (Interrupted system call)")
 
     def test_a_stop_and_sigcont_end_it_as_they_do_without_us(self):
-        for options in (None, ["-x", "getenv"], ["-L", "-S"]):
+        for options in (None, ["-x", "getenv"]):
             with self.subTest(options), harness.Target(["/usr/bin/python3", "-c", WAITS]) as process:
                 process.expect("pid ")
                 rtrace = harness.Attached(options, [process.pid]) if options else None
+                process.go()
                 wait_for_call(process.pid, EPOLL_WAIT)
                 os.kill(process.pid, signal.SIGSTOP)
                 self.assertTrue(os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1]))
@@ -115,6 +117,7 @@ class ByUs(unittest.TestCase):
             with self.subTest(number), tempfile.NamedTemporaryFile("r") as output, harness.Target(
                     harness.invocation(["-L", "-S", "-o", output.name, "--", "/usr/bin/python3", "-c", WAITS])) as process:
                 pid, end = map(int, process.expect(r"pid (\d+) (\d+)").groups())
+                process.go()
                 wait_for_call(pid, EPOLL_WAIT)
                 os.kill(pid, number)
                 harness.wait_until(lambda trace=output.name, name=number.name: "--- %s " % name in harness.read_text(trace),

@@ -175,10 +175,10 @@ void Engine::close_handlers(pid_t pid) {
 
 // And of children that are made meanwhile, where all are left.
 void Engine::close_all_handlers(std::set<pid_t>& pids) {
-  constexpr uint64_t kLongest = 2'000'000'000;  // ns: who goes on making others is not waited for
+  constexpr uint64_t kCloseWait = 2'000'000'000;  // ns: who goes on making others is not waited for
   const bool everything = leaves_all(pids);
   std::set<pid_t> closed;
-  for (const uint64_t begin = monotonic_now(); monotonic_now() - begin < kLongest;) {
+  for (const uint64_t begin = monotonic_now(); monotonic_now() - begin < kCloseWait;) {
     if (everything)
       for (const auto& [pid, process] : processes_) pids.insert(pid);
     const auto next = std::ranges::find_if(pids, [&](pid_t pid) { return !closed.contains(pid); });

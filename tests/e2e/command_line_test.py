@@ -103,8 +103,11 @@ class Output(unittest.TestCase):
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             harness.wait_until(lambda: os.path.exists(marker), "the program runs")
-            rtrace.send_signal(signal.SIGTERM)
-            rtrace.wait(harness.PATIENCE)
+
+            def ends():  # the first signal may end the trace, and the next what is waited for behind that
+                rtrace.send_signal(signal.SIGTERM)
+                return rtrace.poll() is not None
+            harness.wait_until(ends, "it has ended")
         finally:
             rtrace.kill()
             rtrace.wait()

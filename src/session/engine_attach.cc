@@ -272,8 +272,8 @@ void Engine::let_run(Task& task) {
     image->finish_arming({[tid]() -> std::optional<pid_t> { return tid; }, nullptr, nullptr,
                           [&] { open_traps(*image, Wait::no); }});
   } else if (unseen) {
-    let_kernel_restart(
-        tid);  // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen
+    // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen.
+    let_kernel_restart(tid);
   }
   go_on(task, 0);
 }

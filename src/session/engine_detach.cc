@@ -285,7 +285,7 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
   std::set<pid_t> callers;
   for (const Farewell& farewell : farewells)
     if (farewell.caller) callers.insert(*farewell.caller);
-  // Nobody may be about to write to what is parted.
+  // Nobody may be about to write to what is parted, nor to set an action while handlers are closed.
   const bool parts = std::ranges::any_of(farewells, [](const Farewell& left) {
     return Survival::are_handlers_open(left.image->space()) ||
            (!left.needed.empty() && left.image->records_calls());

@@ -31,7 +31,7 @@ class SyscallTracer {
 
   // The thread's next stop was none of ours: an interrupted call has its result.
   void settle(Task& task);
-  // It was: the call goes on, unless a signal with a handler comes before it does.
+  // It was: the call goes on, unless a signal with a handler comes before it does: handled().
   static void goes_on(Task& task);
   void handled(Task& task);
   // execve(2) has succeeded in this thread: the call is over for it, and returns in the new program. That of

@@ -303,12 +303,6 @@ void Engine::look_at_trap_state(Process& process) {
       task->trap_blocked = trap_blocked_now(status->blocked, task->trap_blocked);
 }
 
-// The last that is done before they do.
-void Engine::open_traps_before_sites(pid_t pid, const Image& image) {
-  if (Process* process = still_running(pid, image)) process->trap = read_trap_disposition(pid);
-  open_traps(image, Wait::yes);
-}
-
 void Engine::note_blocked_since(const Process& process) {
   for (const auto& [tid, task] : tasks_)
     if (task->process == &process && task->hits == 0 && task->trap_blocked == TrapBlocked::no)
@@ -346,7 +340,10 @@ void Engine::arm_attached(const Process& attached) {
       if (runs()) open_traps(*image, Wait::yes);
     };
     const NeedStopped stops{look_first, all, let_go, masks_watched};
-    image->sync(Image::Moment::attach, who, stops);
+    image->prepare_survival(stops);
+    let_go();
+    bridge_borrowers(*image);
+    if (runs()) image->sync(Image::Moment::attach, who, stops);
     if (runs()) image->sync_behind_hook(who, stops);
     // Who blocked it before its calls that do so were seen, and has met nothing yet.
     if (Process* now = still_running(pid, *image)) note_blocked_since(*now);

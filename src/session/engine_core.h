@@ -127,6 +127,7 @@ class Engine {
   int seize_all(Process& process);
   int seize_all(Process& process, tracee::Seizing& seizing);
   void handle_pending();
+  void handle_some();
   void forget_lost(const Process& process);
   static bool lost_to_exec(const Process& process, pid_t tid);
   void begin_syscalls(const Process& process);
@@ -207,6 +208,11 @@ class Engine {
   bool is_lent(const Image& image, uint64_t thread_pointer) const;
   bool has_lent_pointer(const Task& task) const;
   void mute_lent(Image& image) const;
+
+  // --- engine_borrowers.cc
+  static bool lacks_bridge(const Task& task, const Image& image);
+  void bridge_borrowers(Image& image);
+  static void bridge_born(Task& borrower, Image& image);
 
   // --- engine_records.cc: what threads have recorded by themselves
   bool take_records_in_turn(bool met_event);

@@ -119,11 +119,7 @@ bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image
     if (done || monotonic_now() - begin > kRestWait) break;
     // What they were at goes on: a system call of theirs, or a vfork child that is to begin its program.
     nanosleep(&kBetween, nullptr);
-    for (size_t most = 4 * tasks_.size(); most > 0; --most) {
-      const auto event = queue_.next(tasks_, tracee::Block::no).event;
-      if (!event) break;
-      handle(*event);
-    }
+    handle_some();
   }
   return done;
 }

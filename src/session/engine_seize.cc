@@ -100,6 +100,15 @@ void Engine::handle_pending() {
   while (const auto event = queue_.next(tasks_, tracee::Block::no).event) handle(*event);
 }
 
+// Others may never cease to stop.
+void Engine::handle_some() {
+  for (size_t most = 4 * tasks_.size(); most > 0; --most) {
+    const auto event = queue_.next(tasks_, tracee::Block::no).event;
+    if (!event) return;
+    handle(*event);
+  }
+}
+
 // A fork that was under way when its thread was seized makes a child that nobody traces. It has copied the
 // handlers by then and not yet the memory (kernel/fork.c, copy_process), so that an int3 written now would
 // kill it. A thread that has stopped once is in no such fork.

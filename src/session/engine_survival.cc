@@ -145,6 +145,12 @@ void Engine::open_traps(const Image& image, Wait wait) {
   }
 }
 
+// The last that is done before an int3 stands.
+void Engine::open_traps_before_sites(pid_t pid, const Image& image) {
+  if (Process* process = still_running(pid, image)) process->trap = read_trap_disposition(pid);
+  open_traps(image, Wait::yes);
+}
+
 // What a watched call comes to, where it need not be made for that. Where system calls are shown, that of a
 // mask is shown too; that of an action takes a struct of another layout, and so is made.
 std::optional<CarriedOut> Engine::carry_out(Task& task, const Image& image, const mech::BreakpointSite& site,

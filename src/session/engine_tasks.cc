@@ -302,7 +302,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   Task& task = add_task(child, process);
   task.trap_blocked = birth.trap_blocked.value_or(TrapBlocked::no);
   if (shares_memory) lend_thread_pointer(parent, task, birth.kind);
-  if (shares_memory && image != nullptr) open_trap(task);  // its parent blocked it unseen
+  if (shares_memory && image != nullptr) bridge_born(task, *image);
   if (own.anew) {
     arm_child(task);
   } else if (followed && !shares_memory) {

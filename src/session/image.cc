@@ -56,6 +56,7 @@ Image::Image(Tag, const Image& parent, pid_t child)
       unseen_returns_(parent.unseen_returns_),
       implementations_(parent.implementations_) {
   armed_at_ = parent.armed_at_;
+  mask_definers_ = parent.mask_definers_;
 }
 
 std::shared_ptr<Image> Image::clone_for(pid_t child) const {

@@ -84,6 +84,9 @@ class Image {
   // The site of an object's first initializer was met: it has been relocated.
   void on_initializer(VirtAddr address, const NeedStopped& need_stopped);
 
+  // What int3s need, of pages and of the handler, before there are any. The process runs.
+  void prepare_survival(const NeedStopped& need_stopped);
+
   // A thread stands at the entry of an IFUNC's resolver, or at the place to which one returned: what it
   // answers is the function that the symbol means.
   void on_resolver(pid_t tid, const mech::BreakpointSite& site, const arch::Regs& regs,
@@ -251,7 +254,14 @@ class Image {
   // --- image_signals.cc
   struct SignalWatch;
   void watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped);
-  std::vector<std::pair<VirtAddr, Range>> definers(std::string_view name) const;
+  struct Definer {
+    VirtAddr function;
+    Range object;
+    int link_namespace;
+  };
+  std::vector<Definer> definers(std::string_view name) const;
+  size_t mask_definers() const;
+  void watch_signal_calls(const plan::Objects& added, const NeedStopped& need_stopped);
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
   void watch_traced_masks(const NeedStopped& need_stopped);
   enum class Blocking : bool { no, yes };
@@ -340,6 +350,7 @@ class Image {
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false, leaving_ = false, arming_ = false;
+  size_t mask_definers_ = 0;     // when its calls of them were last looked at
   uint64_t armed_at_ = 0;        // monotonic ns; 0: not yet
   bool relocated_once_ = false;  // the dynamic linker has finished start-up
   std::string no_wrapping_;      // why no trampoline may be made in it; empty where they may

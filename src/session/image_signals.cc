@@ -48,12 +48,18 @@ static const elf::ElfFile* definer_by_version(const plan::Objects& objects,
 }
 
 // Where functions of that name begin, and the objects that they are in.
-std::vector<std::pair<VirtAddr, Range>> Image::definers(std::string_view name) const {
-  std::vector<std::pair<VirtAddr, Range>> found;
+std::vector<Image::Definer> Image::definers(std::string_view name) const {
+  std::vector<Definer> found;
   for (const auto& definer : objects_)
     if (const auto defined = definer.file->find_exported(name); defined && !defined->ifunc)
-      found.emplace_back(definer.at(defined->address), definer.range());
+      found.push_back({definer.at(defined->address), definer.range(), definer.link_namespace});
   return found;
+}
+
+// Whether a call from that namespace can mean but one of them.
+static bool is_alone(const auto& definers, int link_namespace) {
+  return std::ranges::count(definers, link_namespace,
+                            [](const auto& definer) { return definer.link_namespace; }) == 1;
 }
 
 // What it is made of stands beside it. In code of ours other than a copy no thread is at setting an action.
@@ -65,7 +71,7 @@ bool Image::may_be_in_sigaction(pid_t tid) const {
   if (number >= 0 && number != SYS_rt_sigaction) return false;
   (void)space_->to_program(*regs);
   const auto near = [&](const auto& definer) {
-    return regs->pc().value - (definer.first.value - kNear) < 2 * kNear;
+    return regs->pc().value - (definer.function.value - kNear) < 2 * kNear;
   };
   return std::ranges::any_of(definers("sigaction"), near);
 }
@@ -81,7 +87,7 @@ bool Image::may_carry_out(const mech::BreakpointSite& site) const {
   };
   for (const SignalCall& call : signal_calls()) {
     if (call.kind != site.signal_call) continue;
-    for (const auto& [function, range] : definers(call.name)) {
+    for (const auto& [function, range, link_namespace] : definers(call.name)) {
       if (function == site.address) return true;  // behind it there are but those that came before
       if (!is_own(function)) return false;
     }
@@ -95,7 +101,7 @@ bool Image::leads_to_watch(const mech::BreakpointSite& site) const {
   bool leads = false;
   for (const SignalCall& call : signal_calls()) {
     if (call.kind != kMask) continue;
-    for (const auto& [function, range] : definers(call.name)) {
+    for (const auto& [function, range, link_namespace] : definers(call.name)) {
       // Another's function of the name may be made of nothing.
       if (function == site.address) return leads && site.alone;
       const mech::BreakpointSite* inner = space_->find(function);
@@ -112,12 +118,12 @@ void Image::watch_traced_masks(const NeedStopped& need_stopped) {
   bool traced = false;
   for (const SignalCall& call : signal_calls()) {
     const bool masks = call.kind == SignalCall::Kind::mask;
-    const auto functions = masks ? definers(call.name) : std::vector<std::pair<VirtAddr, Range>>{};
-    for (const auto& [address, range] : functions) {
+    const auto functions = masks ? definers(call.name) : std::vector<Definer>{};
+    for (const auto& [address, range, link_namespace] : functions) {
       const mech::BreakpointSite* site = space_->find(address);
       traced |= site != nullptr;
       if (site == nullptr || !site->watches_signals())
-        watches.push_back({address, range, call.kind, functions.size() == 1});
+        watches.push_back({address, range, call.kind, is_alone(functions, link_namespace)});
     }
   }
   if (traced && !watches.empty()) watch(std::move(watches), need_stopped);
@@ -147,6 +153,21 @@ void Image::watch_raw_calls(const elf::LoadedObject& object, Blocking which,
   watch(std::move(watches), need_stopped);
 }
 
+size_t Image::mask_definers() const {
+  size_t found = 0;
+  for (const SignalCall& call : signal_calls())
+    if (call.kind == SignalCall::Kind::mask) found += definers(call.name).size();
+  return found;
+}
+
+// What a call of them means hangs on who defines them. Who attaches while a program's libraries are being
+// loaded may meet those that call before the one that is called.
+void Image::watch_signal_calls(const plan::Objects& added, const NeedStopped& need_stopped) {
+  const size_t now = mask_definers();
+  const bool all = std::exchange(mask_definers_, now) != now;
+  for (const auto& object : all ? plan::Objects(objects_) : added) watch_signal_calls(object, need_stopped);
+}
+
 // Only the C library changes signal state for others. It also blocks all signals for a moment for its own
 // ends (posix_spawn): masks are watched where others call, and at the function itself only for callers that
 // have no stub.
@@ -167,10 +188,11 @@ void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStoppe
   const elf::ElfFile* by = definer_by_version(objects_, of_masks);
   for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks, by)) {
     const auto functions = definers(slot.name);
-    const bool alone = functions.size() == 1;
+    const bool alone = is_alone(functions, object.link_namespace);
     if (slot.stub) watches.push_back({object.at(*slot.stub), object.range(), kMask, alone});
     if (slot.stub && !slot.called_directly) continue;
-    for (const auto& [address, range] : functions) watches.push_back({address, range, kMask, alone});
+    for (const auto& [address, range, link_namespace] : functions)
+      if (link_namespace == object.link_namespace) watches.push_back({address, range, kMask, alone});
   }
   watch(std::move(watches), need_stopped);
 }

@@ -85,6 +85,12 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
   return failure;
 }
 
+void Image::prepare_survival(const NeedStopped& need_stopped) {
+  const elf::LoadedObject& first = interpreter_.file != nullptr ? interpreter_ : objects_[0];
+  (void)provide_room(first.range(), 1, need_stopped);
+  unfinished_ = false;  // nothing has been left out
+}
+
 void Image::decline_survival(const std::string& reason) {
   const bool news = survival_.risk().empty();
   survival_.decline(reason);
@@ -288,7 +294,7 @@ void Image::arm(const plan::Objects& added, plan::Relocated relocated, const Nee
 void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Relocated relocated,
                 const NeedStopped& need_stopped) {
   // First, so that who blocks all signals meanwhile is seen.
-  for (const auto& object : added) watch_signal_calls(object, need_stopped);
+  watch_signal_calls(added, need_stopped);
   place(plan, need_stopped);
   wrap(need_stopped);
   bool pending = awaits_slots(added, relocated);

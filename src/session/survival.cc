@@ -29,8 +29,20 @@ void Survival::raise(pid_t stopped, mech::AddressSpace& space) {
 void Survival::raise(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCall& remote) {
   risk_ = mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()), remote);
   state_ = risk_.empty() ? State::standing : State::absent;
+  raised_at_ = timestamp().monotonic;
   space.handler_stands(stands());
   RTRACE_LOG(session, 1, "bridge of {}: {}", space.pid(), risk_.empty() ? "stands" : risk_);
+}
+
+void Survival::raise_in_borrower(pid_t stopped, const mech::AddressSpace& space) {
+  const std::string risk = mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()));
+  RTRACE_LOG(session, 1, "bridge of {}, in the memory of {}: {}", stopped, space.pid(),
+             risk.empty() ? "stands" : risk);
+}
+
+bool Survival::raised_lately() const {
+  constexpr uint64_t kLately = 2'000'000'000;  // ns: far longer than a clone takes
+  return stands() && timestamp().monotonic - raised_at_ < kLately;
 }
 
 void Survival::open_handlers(pid_t stopped, mech::AddressSpace& space) {

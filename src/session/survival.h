@@ -28,6 +28,10 @@ class Survival {
   void raise(pid_t stopped, mech::AddressSpace& space);
   // In the course of calls that are being made anyway.
   void raise(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCall& remote);
+  // In a task of another process in the same memory, whose actions were copied before the handler stood.
+  static void raise_in_borrower(pid_t stopped, const mech::AddressSpace& space);
+  // So lately that there may be one.
+  bool raised_lately() const;
   // False where no system call could be made: then the handler may stand, and our pages must stay.
   bool lower(pid_t stopped, mech::AddressSpace& space);
   // For good: SIGTRAP is ignored again where it is so but for us. No thread has met an int3 that it is still
@@ -67,6 +71,7 @@ class Survival {
   bool told_ = false;
   bool closed_ = false;      // handlers
   uint64_t lost_since_ = 0;  // monotonic ns
+  uint64_t raised_at_ = 0;   // likewise
   std::string risk_;
 };
 

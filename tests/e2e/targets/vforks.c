@@ -1,8 +1,10 @@
-/* vforks [later]: makes a child by vfork (later: when a line comes on standard input), in whose hands the
-   parent sleeps uninterruptibly until a line comes and the child, which calls add(2, 2) first, ends. Then
-   calls add(3, 3) for each line more.
+/* vforks [later|beside]: makes a child by vfork (later: when a line comes on standard input; beside: in a
+   second thread, which the first awaits), in whose hands the parent sleeps uninterruptibly until a line comes
+   and the child, which calls add(2, 2) first, ends. Then calls add(3, 3) for each line more.
  */
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,18 +17,30 @@ static int line(void) {
   return 0;
 }
 
-int main(int count, char** words) {
-  (void)words;
-  printf("pid %d\n", (int)getpid());
-  fflush(stdout);
-  if (count > 1 && !line()) return 3;
+static int is_well;
+
+static void* lend(void* unused) {
   pid_t child = vfork();
   if (child == 0) {
     if (write(STDOUT_FILENO, "child\n", 6) != 6 || !line()) _exit(8);
     _exit(add(2, 2) == 4 ? 7 : 9);
   }
   int status = 0;
-  if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 7) return 1;
+  is_well = waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+  return unused;
+}
+
+int main(int count, char** words) {
+  const char* when = count > 1 ? words[1] : "";
+  printf("pid %d\n", (int)getpid());
+  fflush(stdout);
+  if (strcmp(when, "later") == 0 && !line()) return 3;
+  pthread_t beside;
+  if (strcmp(when, "beside") != 0)
+    lend(NULL);
+  else if (pthread_create(&beside, NULL, lend, NULL) != 0 || pthread_join(beside, NULL) != 0)
+    return 4;
+  if (!is_well) return 1;
   puts("collected");
   fflush(stdout);
   while (line()) {

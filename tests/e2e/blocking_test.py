@@ -1,0 +1,206 @@
+#!/usr/bin/python3
+"""The death of rtrace while threads block all signals, SIGTRAP among them, or children run in the program's memory."""
+import contextlib
+import itertools
+import os
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+import harness
+import survival_test
+from survival_test import engine_of
+
+ROUNDS = survival_test.ROUNDS
+done_with = survival_test.Survival.done_with
+
+
+def kill_both(rtrace):
+    """Neither can do anything about the other's death."""
+    os.kill(rtrace.process.pid, signal.SIGSTOP)
+    os.kill(engine_of(rtrace.process.pid), signal.SIGKILL)
+    rtrace.process.kill()
+    rtrace.process.wait(harness.PATIENCE)
+
+
+class AProgramThatBlocksAllSignals(unittest.TestCase):
+    """As interpreters do around each child that they start: nothing of rtrace may be met there when rtrace is dead."""
+
+    PYTHON = ["/usr/bin/python3", "-c"]
+    PROGRAMS = [
+        PYTHON + ["import subprocess, sys\nfor _ in sys.stdin:\n  subprocess.run(['true'])\n  print('ran', flush=True)"],
+        ["/usr/bin/ruby", "-e", "$stdout.sync = true\nwhile $stdin.gets\n  system('true')\n  puts 'ran'\nend"],
+        # Each round it sets the default action for SIGTRAP, and meets a probe only in the next.
+        PYTHON + ["import os, signal, sys\nfor _ in sys.stdin:\n  os.getppid()\n"
+                  "  signal.signal(signal.SIGTRAP, signal.SIG_DFL)\n  print('ran', flush=True)"],
+    ]
+
+    def test_goes_on_after_rtrace_has_died(self):
+        for words, both, first in itertools.product(self.PROGRAMS, (False, True), (0, 1)):
+            with self.subTest(words, both=both, first=first), harness.Target(words) as process:
+                for _ in range(ROUNDS):
+                    self.orphan(process, both, first)
+                self.assertIsNone(process.process.poll())
+
+    def test_goes_on_when_the_engine_dies_as_it_attaches(self):
+        """It may block them all right then, and meet what is placed meanwhile."""
+        script = "$stdout.sync = true\nloop do\n  system('true')\n  puts 'ran'\nend"
+        with harness.Target(["/usr/bin/ruby", "-e", script]) as process:
+            process.expect("ran")
+            for _ in range(3 * ROUNDS):
+                rtrace = subprocess.Popen([harness.RTRACE, "-c", "--mechanism=trampoline", "-x", "rb_*@libruby-*", "-p",
+                                           str(process.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                          env=harness.environment())
+                engine = harness.wait_until(lambda: harness.tracer(process.pid), "it is attached to")
+                time.sleep(0.15 * random.random())
+                os.kill(engine, signal.SIGKILL)
+                rtrace.wait(harness.PATIENCE)
+                for _ in range(3):
+                    process.expect("ran")
+                self.assertIsNone(process.process.poll())
+
+    def test_nor_do_its_children_meet_one_that_rtrace_died_before_it_could_take_out(self):
+        """Before it runs its own code is put back in each, and what watches its signals stands as long as the rest."""
+        asks = "$stdout.sync = true\nwhile $stdin.gets\n  system('true') or exit 1\n  puts 'ran'\nend"
+        blocks = ("import os, sys\nfor _ in sys.stdin:\n  child = os.fork()\n  if child == 0:\n"
+                  "    os._exit(os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)[1])\n"
+                  "  if os.waitpid(child, 0)[1]: sys.exit(1)\n  print('ran', flush=True)")
+        for program in (["/usr/bin/ruby", "-e", asks], self.PYTHON + [blocks]):
+            number, died = 1, True
+            while died:
+                with harness.Target(program) as process:
+                    rtrace = self.dies_at("put-back:%d:both" % number, process)
+                    process.go()
+                    process.expect("ran")
+                    died = harness.tracer(process.pid) == 0
+                    done_with(rtrace)
+                number += 3 if ROUNDS <= 7 else 1
+            self.assertGreater(number, 20, program)
+
+    def dies_at(self, moment, process):
+        os.environ["RTRACE_DIE_AT"] = moment
+        try:
+            return harness.Attached(["-x", "exec*+sig*+*sigmask@libc.so.*"], [process.pid])
+        finally:
+            del os.environ["RTRACE_DIE_AT"]
+
+    def orphan(self, process, both, first):
+        """Its tracers die after so many children since the attach."""
+        def runs(times):
+            for _ in range(times):
+                process.go()
+                process.expect("ran")
+        rtrace = harness.Attached(["-x", "qsort", "-x", "execve", "-x", "getppid"], [process.pid])
+        runs(first)
+        if both:
+            kill_both(rtrace)
+        else:
+            os.kill(engine_of(rtrace.process.pid), signal.SIGKILL)
+            rtrace.process.wait(harness.PATIENCE)
+        runs(10)
+        self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
+        done_with(rtrace)
+
+
+class BetweenTheStopsOfACallThatBlocksAllSignals(unittest.TestCase):
+    """What is traced of it, and its system call where that is shown, takes several stops: SIGTRAP is blocked behind none."""
+
+    def ends_well(self, way, moment, options):
+        """Whether rtrace came to that moment."""
+        with harness.Target([harness.target("sigtrap"), way, "2", "later"]) as process:
+            process.expect("pid ")
+            ready, theirs = os.pipe()
+            words = harness.invocation(["-q", "-o", "/dev/null", "--ready-fd=%d" % theirs, *options])
+            rtrace = subprocess.Popen([*words, "-p", str(process.pid)], stderr=subprocess.DEVNULL, pass_fds=[theirs],
+                                      env=dict(harness.environment(), RTRACE_DIE_AT=moment + ":both"))
+            os.close(theirs)
+            os.read(ready, 1)
+            os.close(ready)
+            process.go()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0, (moment, options))
+            return rtrace.wait(harness.PATIENCE) == -signal.SIGKILL
+
+    def at_each(self, way, moment, options, least):
+        """With more rounds at each such moment, else at each third."""
+        stride, died = 3 if ROUNDS <= 7 else 1, 0
+        while self.ends_well(way, "%s:%d" % (moment, stride * died + 1), ["-x", "add", *options]):
+            died += 1
+        self.assertGreaterEqual(stride * died, least, (way, moment, options))
+
+    def test_the_program_meets_no_probe_that_kills_it(self):
+        traced = ["-x", "pthread_sigmask@libc.so.*", "-x", "sigprocmask@libc.so.*"]
+        for options in ([], traced, ["-e", "*sigmask+sigprocmask"], ["-S", *traced[2:]]):
+            self.at_each("sections", "waiting", options, 4)
+        for moment in ("registers-due", "registers-written"):
+            self.at_each("sections", moment, traced, 8)
+
+    def test_nor_its_children_where_the_c_library_blocks_them_for_its_own_ends(self):
+        for way, moment in (("spawns", "waiting"), ("nested", "waiting"), ("spawns", "registers-due"),
+                            ("nested", "registers-due"), ("spawns", "registers-written")):
+            self.at_each(way, moment, ["-x", "execve+munmap+madvise+sigprocmask+__ctype_init@libc.so.*"], 12)
+
+
+class WhileItsLibrariesAreBeingLoaded(unittest.TestCase):
+    """Who calls pthread_sigmask() is in the link map then, and whose it is is not."""
+
+    LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
+
+    def test_it_is_attached_to(self):
+        script = "$stdout.sync = true\nputs 'begun'\nwhile $stdin.gets\n  system('true')\n  puts 'ran'\nend"
+        stops = ["strace", "--quiet=all", "-D", "-o", "/dev/null", "-P", self.LIBC, "-e", "trace=openat",
+                 "-e", "inject=openat:signal=SIGSTOP", "/usr/bin/ruby", "-e", script]
+        with harness.Target(stops) as process:
+            self.leave_stopped(process)
+            with open("/proc/%d/maps" % process.pid) as maps:
+                loaded = maps.read()
+            self.assertIn("libruby", loaded)
+            self.assertNotIn("libc.so", loaded)
+            rtrace = harness.Attached(["-x", "getppid"], [process.pid])
+            try:
+                os.kill(process.pid, signal.SIGCONT)
+                process.expect("begun")
+                kill_both(rtrace)
+                for _ in range(3):
+                    process.go()
+                    process.expect("ran")
+            finally:
+                done_with(rtrace)
+
+    def leave_stopped(self, process):
+        """By strace, when the C library has been opened."""
+        strace = harness.wait_until(
+            lambda: harness.state(process.pid) in "tT" and open_of(process.pid, "libc.so") and harness.tracer(process.pid),
+            "it is stopped")
+        os.kill(strace, signal.SIGKILL)
+        harness.wait_until(lambda: harness.tracer(process.pid) == 0 and harness.state(process.pid) == "T", "it stands")
+
+
+def open_of(pid, name):
+    folder = "/proc/%d/fd" % pid
+    with contextlib.suppress(FileNotFoundError):  # the program closes and opens meanwhile
+        return any(name in os.readlink(os.path.join(folder, fd)) for fd in os.listdir(folder))
+    return False
+
+
+class AChildThatRunsInItsMemory(unittest.TestCase):
+    """Its actions for signals were copied from those that its parent had before rtrace came."""
+
+    def test_meets_what_stands_there(self):
+        with harness.Target([harness.target("vforks"), "beside"]) as process:
+            process.expect("child")
+            rtrace = harness.Attached(["-x", "add"], [process.pid])
+            try:
+                kill_both(rtrace)
+                process.go()
+                process.expect("collected")
+                process.go()
+                process.expect("done")
+            finally:
+                done_with(rtrace)
+            self.assertEqual(process.finish()[1], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

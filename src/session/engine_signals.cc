@@ -156,6 +156,8 @@ void Engine::on(Task& task, tracee::SyscallStop) {
     if (info && info->moment == tracee::SyscallInfo::Moment::entry)
       at_signal_system_call(task, *regs, awaited);
     const bool ends = info && info->moment == tracee::SyscallInfo::Moment::exit;
+    // This stop has taken the place of an interrupt, or that comes before the program's next step.
+    if (ends) task.interrupted = false;
     if (awaited && ends) at_handler_call(task, *regs, info->moment);
     if (ends) trap_action_is_set(task, *regs);
   }

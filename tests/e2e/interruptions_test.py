@@ -79,7 +79,7 @@ class ByItsOwnSignals(unittest.TestCase):
         self.assertEqual(lines[handled + 1], "rt_sigreturn@SYS() = -1 EINTR (Interrupted system call)")
 
     def test_a_stop_and_sigcont_end_it_as_they_do_without_us(self):
-        for options in (None, ["-x", "getenv"]):
+        for options in (None, ["-x", "getenv"], ["-S", "-x", "getenv"]):
             with self.subTest(options), harness.Target(["/usr/bin/python3", "-c", WAITS]) as process:
                 process.expect("pid ")
                 rtrace = harness.Attached(options, [process.pid]) if options else None

@@ -217,6 +217,7 @@ std::optional<tracee::WaitEvent> Engine::stop_of(pid_t tid, unsigned millisecond
 bool Engine::hold(pid_t tid) {
   const bool elsewhere = tracee::may_run_elsewhere();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    collect_births();  // or it waits for a vfork child, and that for us
     auto found = tasks_.find(tid);
     if (found == tasks_.end() || tracee::forbids_calls(tid) || tracee::interrupt(tid) == tracee::Alive::gone)
       return false;
@@ -264,13 +265,16 @@ void Engine::let_run(Task& task) {
   else
     syscalls_.settle(task);
   Image* image = task.process->image.get();
-  if (was_ours && image != nullptr && image->unfinished() && !image->is_arming() &&
-      !tracee::forbids_calls(tid)) {
+  if (unseen && image != nullptr && image->pid() == task.process->pid && image->unfinished() &&
+      !image->is_arming() && !tracee::forbids_calls(tid)) {
     rewind(task);
     (void)tracee::consume(tid, tracee::Block::no);
     queue_.forget(tid);
     image->finish_arming({[tid]() -> std::optional<pid_t> { return tid; }, nullptr, nullptr,
                           [&] { open_traps(*image, Wait::no); }});
+    ask_borrowers(*image);
+  } else if (unseen && image != nullptr && image->survival().stands() && lacks_bridge(task, *image)) {
+    bridge_at_stop(task, *image);
   } else if (unseen) {
     // -ERESTART* is the kernel's to resolve; a plain EINTR is final and would be seen.
     let_kernel_restart(tid);
@@ -295,18 +299,12 @@ bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need
   return held.has_value();
 }
 
-// No int3 stands yet.
-void Engine::look_at_trap_state(Process& process) {
-  process.trap = read_trap_disposition(process.pid);
+// Of who blocked it before its calls that do so were seen, and has met nothing yet.
+void Engine::open_traps_at_last(pid_t pid, const Image& image) {
   for (const auto& [tid, task] : tasks_)
-    if (const auto status = task->process == &process ? tracee::read_status(tid) : std::nullopt)
-      task->trap_blocked = trap_blocked_now(status->blocked, task->trap_blocked);
-}
-
-void Engine::note_blocked_since(const Process& process) {
-  for (const auto& [tid, task] : tasks_)
-    if (task->process == &process && task->hits == 0 && task->trap_blocked == TrapBlocked::no)
+    if (task->process->pid == pid && task->hits == 0 && task->trap_blocked == TrapBlocked::no)
       task->trap_blocked = read_trap_blocked(tid);
+  open_traps(image, Wait::no);
 }
 
 // The process may end, or begin another program, whenever one of its threads is to be stopped.
@@ -323,7 +321,7 @@ void Engine::arm_attached(const Process& attached) {
       const auto held = need_stopped();
       if (!runs()) return std::nullopt;
       if (held && !std::exchange(looked, true) && image->space().size() == 0)
-        look_at_trap_state(*still_running(pid, *image));
+        still_running(pid, *image)->trap = read_trap_disposition(pid);
       return held;
     };
     const auto all = [&]() -> std::optional<std::vector<pid_t>> {
@@ -339,15 +337,16 @@ void Engine::arm_attached(const Process& attached) {
       let_go();
       if (runs()) open_traps(*image, Wait::yes);
     };
-    const NeedStopped stops{look_first, all, let_go, masks_watched};
-    image->prepare_survival(stops);
-    let_go();
-    bridge_borrowers(*image);
-    if (runs()) image->sync(Image::Moment::attach, who, stops);
+    const auto handler_raised = [&] {
+      if (!borrowers_lack_bridge(*image)) return;
+      let_go();
+      bridge_borrowers(pid, *image);
+      if (runs()) (void)need_stopped();
+    };
+    const NeedStopped stops{look_first, all, let_go, masks_watched, handler_raised};
+    image->sync(Image::Moment::attach, who, stops);
     if (runs()) image->sync_behind_hook(who, stops);
-    // Who blocked it before its calls that do so were seen, and has met nothing yet.
-    if (Process* now = still_running(pid, *image)) note_blocked_since(*now);
-    if (runs()) open_traps(*image, Wait::no);
+    if (runs()) open_traps_at_last(pid, *image);
     // The first that were asked for may have come too late, and one been there for the rest.
     if (runs() && image->unfinished() && need_stopped() && runs()) image->finish_arming(stops);
     learn();

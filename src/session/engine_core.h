@@ -103,6 +103,7 @@ class Engine {
   enum class Wait : bool { no, yes };
   void open_traps(const Image& image, Wait wait);
   void open_traps_before_sites(pid_t pid, const Image& image);
+  void open_traps_and_look(pid_t pid, const Image& image);
   void answer_awaited(Task& task);
   // `awaited`: by a call of the C library that we watch, whose structures are its own.
   void at_signal_system_call(Task& task, const arch::Regs& regs, bool awaited);
@@ -126,14 +127,13 @@ class Engine {
   // --- engine_seize.cc
   int seize_all(Process& process);
   int seize_all(Process& process, tracee::Seizing& seizing);
-  void handle_pending();
   void handle_some();
   void forget_lost(const Process& process);
   static bool lost_to_exec(const Process& process, pid_t tid);
   void begin_syscalls(const Process& process);
   void let_forks_finish(Process& process);
   bool lends_memory(pid_t tid) const;
-  void seize_borrowers(Process& process);
+  void seize_borrowers(const Process& process);
 
   // --- engine_attach.cc
   void attach_all();
@@ -150,8 +150,8 @@ class Engine {
   std::shared_ptr<Image> image_of_seized(pid_t pid, std::shared_ptr<Image> image, std::string& failure);
   void repair_before(pid_t pid);
   Process* still_running(pid_t pid, const Image& image) const;
-  void look_at_trap_state(Process& process);
-  void note_blocked_since(const Process& process);
+  void look_at_masks(const Process& process) const;
+  void open_traps_at_last(pid_t pid, const Image& image);
   bool learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped);
   void arm_attached(const Process& attached);
   // nullptr, and why, where it cannot be read.
@@ -211,8 +211,13 @@ class Engine {
 
   // --- engine_borrowers.cc
   static bool lacks_bridge(const Task& task, const Image& image);
-  void bridge_borrowers(Image& image);
+  static bool has_copied_bridge(const Task& task, const Image& image);
+  bool borrowers_lack_bridge(const Image& image) const;
+  void bridge_borrowers(pid_t pid, Image& image);
+  void bridge_at_stop(Task& borrower, Image& image);
+  void ask_borrowers(const Image& image);
   static void bridge_born(Task& borrower, Image& image);
+  static void keep_bridge_of_borrower(Task& borrower, Image& image, const NeedStopped& need_stopped);
 
   // --- engine_records.cc: what threads have recorded by themselves
   bool take_records_in_turn(bool met_event);
@@ -306,7 +311,9 @@ class Engine {
   void note_open_counts(Task& task) const;
   void about_to_end(pid_t tid) const;
   void close_counts(const std::set<std::shared_ptr<Image>>& images, bool all_stopped);
-  std::string failure_of_calls(const Leaving& leaving, const Farewell& farewell);
+  std::string failure_of_calls(Leaving& leaving, const Farewell& farewell);
+  static bool is_to_be_lowered(const Leaving& leaving, const Task& task, const Image& image);
+  std::string lower_in_borrowers(Leaving& leaving, Image& image);
   void run_on(Leaving& leaving, pid_t tid);
   bool let_others_run(Leaving& leaving, const std::set<pid_t>& callers);
   void let_callers_run(Leaving& leaving, const std::set<pid_t>& callers);

@@ -174,14 +174,16 @@ void Engine::close_counts(const std::set<std::shared_ptr<Image>>& images, bool a
 }
 
 // Neither handler nor page of ours, if nobody can need them. Else why not.
-std::string Engine::failure_of_calls(const Leaving& leaving, const Farewell& farewell) {
+std::string Engine::failure_of_calls(Leaving& leaving, const Farewell& farewell) {
+  Image& image = *farewell.image;
+  const std::string kept = lower_in_borrowers(leaving, image);
   if (!farewell.caller) return farewell.failure;
   const pid_t tid = *farewell.caller;
-  Image& image = *farewell.image;
   if (tracee::forbids_calls(tid)) return "a seccomp filter is in force";
   if (const auto task = tasks_.find(tid); task != tasks_.end()) rewind(*task->second);
   if (!image.survival().leave(tid, image.space())) return "the thread could not make the system call";
   if (std::string failure = close_handlers_at_last(leaving, image, tid); !failure.empty()) return failure;
+  if (!kept.empty()) return kept;
   if (farewell.needed.empty()) return image.space().unmap_copies(tid, image.find_slack());
   image.space().forget_table();
   if (const std::string failure = image.part_wrapping(tid); !failure.empty())
@@ -199,10 +201,14 @@ void Engine::run_on(Leaving& leaving, pid_t tid) {
 
 bool Engine::let_others_run(Leaving& leaving, const std::set<pid_t>& callers) {
   std::vector<pid_t> others;
-  for (pid_t tid : leaving.stopped)
-    if (const auto task = tasks_.find(tid);
-        task != tasks_.end() && !callers.contains(tid) && !task->second->listening)
-      others.push_back(tid);
+  for (pid_t tid : leaving.stopped) {
+    const auto task = tasks_.find(tid);
+    if (task == tasks_.end() || callers.contains(tid) || leaving.called.contains(tid) ||
+        task->second->listening)
+      continue;
+    const Image* image = task->second->process->image.get();
+    if (image == nullptr || !is_to_be_lowered(leaving, *task->second, *image)) others.push_back(tid);
+  }
   for (pid_t tid : others) run_on(leaving, tid);
   return !others.empty();
 }
@@ -212,8 +218,9 @@ bool Engine::settle_and_run(Leaving& leaving, pid_t tid) {
   Task& task = *tasks_.at(tid);
   settle(task);
   if (task.listening || leaving.calls(task.process->pid, tid)) return false;
-  leaving.settled.insert(tid);
   const Image* image = task.process->image.get();
+  if (image != nullptr && is_to_be_lowered(leaving, task, *image)) return false;
+  leaving.settled.insert(tid);
   const bool clean = image != nullptr && image->is_leaving();
   if (clean && is_with_all(task.trap_blocked)) close_trap(tid);  // no int3 stands any more
   run_on(leaving, tid);
@@ -295,7 +302,7 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
   if (run)
     let_callers_run(leaving, callers);
   else
-    leaving.called = std::move(callers);
+    leaving.called.merge(callers);
   return run ? Visited::some_run : Visited::all_stand;
 }
 

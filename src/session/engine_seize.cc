@@ -96,10 +96,6 @@ bool Engine::lost_to_exec(const Process& process, pid_t tid) {
   return status && status->tracer == 0 && status->state != 'Z' && status->state != 'X';
 }
 
-void Engine::handle_pending() {
-  while (const auto event = queue_.next(tasks_, tracee::Block::no).event) handle(*event);
-}
-
 // Others may never cease to stop.
 void Engine::handle_some() {
   for (size_t most = 4 * tasks_.size(); most > 0; --most) {
@@ -123,7 +119,7 @@ void Engine::let_forks_finish(Process& process) {
       const auto event = stop_of(tid, kForkWait);
       if (event) handle(*event);
       if (event) break;
-      handle_pending();  // it may exec, and wait until all others' ends have been taken
+      handle_some();  // it may exec, and wait until all others' ends have been taken
     }
   }
 }
@@ -144,17 +140,25 @@ bool Engine::lends_memory(pid_t tid) const {
 }
 
 // Children that vfork or posix_spawn made before we came: they would meet the sites untraced.
-void Engine::seize_borrowers(Process& process) {
-  for (pid_t tid : tracee::read_tasks(process.pid)) {
-    for (pid_t child : tracee::read_children(tid)) {
-      if (tasks_.contains(child) || !tracee::share_memory(child, tid)) continue;
-      if (tracee::seize(child) != 0) continue;  // it has ended, or is another's
-      Process& borrower = add_process(child);
-      borrower.silent = true;
-      borrower.image = process.image;
-      borrower.trap = read_trap_disposition(child);
-      add_task(child, borrower).trap_blocked = read_trap_blocked(child);
-      RTRACE_LOG(session, 1, "child {} runs in the memory of {}", child, process.pid);
+void Engine::seize_borrowers(const Process& process) {
+  const std::shared_ptr<Image> image = process.image;
+  std::vector<pid_t> lenders = {process.pid};
+  while (!lenders.empty()) {
+    const pid_t lender = lenders.back();
+    lenders.pop_back();
+    for (pid_t tid : tracee::read_tasks(lender)) {
+      for (pid_t child : tracee::read_children(tid)) {
+        if (tasks_.contains(child) || !tracee::share_memory(child, tid)) continue;
+        if (tracee::seize(child) != 0) continue;  // it has ended, or is another's
+        Process& borrower = add_process(child);
+        borrower.silent = true;
+        borrower.image = image;
+        borrower.trap = read_trap_disposition(child);
+        add_task(child, borrower).trap_blocked = read_trap_blocked(child);
+        if (tracee::read_tasks(child).size() > 1) (void)seize_all(borrower);
+        lenders.push_back(child);
+        RTRACE_LOG(session, 1, "child {} runs in the memory of {}", child, lender);
+      }
     }
   }
 }

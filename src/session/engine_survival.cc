@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 
 #include "engine_core.h"
 #include "rtrace/base/log.h"
@@ -49,6 +50,7 @@ void Engine::tell_of_blocking(const Process& process) {
 // At each hit. Raises the handler again where the kernel has reset it.
 void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped) {
   if (task.process->silent) return;  // its actions are its own
+  if (image.pid() != task.process->pid) return keep_bridge_of_borrower(task, image, need_stopped);
   Survival& survival = image.survival();
   if (task.trap_blocked == TrapBlocked::yes || task.trap_blocked == TrapBlocked::with_all) {
     tell_of_blocking(*task.process);
@@ -108,8 +110,8 @@ void Engine::open_trap(Task& task) {
 // The threads that have, in this memory, which are about to meet what we place there; one that sleeps in the
 // kernel, mostly for a vfork child, stops before it runs on. `wait`: until they have come to that, as a rule.
 void Engine::open_traps(const Image& image, Wait wait) {
-  constexpr unsigned kVforkRound = 5;  // ms
-  constexpr int kVforkRounds = 60;
+  constexpr uint64_t kVforkWait = 300'000'000;  // ns
+  constexpr timespec kBetween{0, 50'000};
   std::vector<pid_t> blocking;
   for (const auto& [tid, task] : tasks_) {
     const auto status = task->process->image.get() == &image ? tracee::read_status(tid) : std::nullopt;
@@ -121,21 +123,14 @@ void Engine::open_traps(const Image& image, Wait wait) {
     blocking.push_back(tid);
   }
   const auto is_to_come = [&](pid_t tid) { return tasks_.contains(tid) && tasks_.at(tid)->opens_trap; };
-  for (int round = 0; round < (wait == Wait::yes ? kVforkRounds : 0); ++round) {
-    const auto next = std::ranges::find_if(blocking, is_to_come);
-    if (next == blocking.end()) break;
-    auto event = stop_of(*next, kVforkRound);
-    // Else what it waits for: its child's exec. Others may never cease to stop.
-    for (size_t most = tasks_.size(); !event && most > 0; --most)
-      if (const auto other = queue_.next(tasks_, tracee::Block::no).event) handle(*other);
-    if (event) handle(*event);
+  const auto awaits = [&] { return wait == Wait::yes && std::ranges::any_of(blocking, is_to_come); };
+  // Or what it waits for: its child's exec.
+  for (const uint64_t begin = monotonic_now(); awaits() && monotonic_now() - begin < kVforkWait;) {
+    handle_some();
+    if (awaits()) nanosleep(&kBetween, nullptr);
   }
   // A child that was made meanwhile has its parent's mask.
-  std::vector<pid_t> born;
-  for (const auto& [tid, birth] : births_)
-    if (wait == Wait::yes && !birth.stopped) born.push_back(tid);
-  for (pid_t tid : born)
-    if (const auto event = stop_of(tid, kVforkRound)) handle(*event);
+  if (wait == Wait::yes) collect_births();
   // Its parent may still have to tell of it.
   for (auto& [tid, birth] : births_) {
     const auto mask = birth.stopped ? tracee::signal_mask(tid) : std::nullopt;
@@ -145,10 +140,22 @@ void Engine::open_traps(const Image& image, Wait wait) {
   }
 }
 
+// No int3 stands yet, and no thread.
+void Engine::look_at_masks(const Process& process) const {
+  for (const auto& [tid, task] : tasks_)
+    if (const auto status = task->process == &process ? tracee::read_status(tid) : std::nullopt)
+      task->trap_blocked = trap_blocked_now(status->blocked, task->trap_blocked);
+}
+
 // The last that is done before an int3 stands.
 void Engine::open_traps_before_sites(pid_t pid, const Image& image) {
   if (Process* process = still_running(pid, image)) process->trap = read_trap_disposition(pid);
+  open_traps_and_look(pid, image);
+}
+
+void Engine::open_traps_and_look(pid_t pid, const Image& image) {
   open_traps(image, Wait::yes);
+  if (const Process* process = still_running(pid, image)) look_at_masks(*process);
 }
 
 // What a watched call comes to, where it need not be made for that. Where system calls are shown, that of a
@@ -303,11 +310,14 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
   TrapDisposition& trap = task.process->trap;
   const bool gone = trap.kind == TrapDisposition::Kind::caught && trap.action_known &&
                     image->space().foothold().exists() && !catches_trap(task.id.tid);
-  if (!gone && !image->survival().stands()) return false;
+  const bool borrows = image->pid() != task.process->pid;
+  if (!gone && !(borrows ? is_caught(task, *image) : image->survival().stands())) return false;
   const auto stopped = stop_here(task, regs)();
   if (!stopped) return false;
   if (gone) {
     if (!put_back_handler(*stopped, trap, image->space())) return false;
+  } else if (borrows) {
+    (void)Survival::lower_in_borrower(*stopped, image->space());
   } else {
     (void)image->survival().lower(*stopped, image->space());
   }

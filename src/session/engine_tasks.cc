@@ -158,6 +158,7 @@ void Engine::begin_orphan(pid_t child, const std::shared_ptr<Image>& image,
   process.trap = trap_of_orphan(child, image.get());
   Task& task = add_task(child, process);
   task.trap_blocked = trap_blocked.value_or(TrapBlocked::no);
+  if (shared && image != nullptr) bridge_born(task, *image);
   if (own.anew)
     arm_child(task);
   else if (!shared)

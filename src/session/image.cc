@@ -56,7 +56,8 @@ Image::Image(Tag, const Image& parent, pid_t child)
       unseen_returns_(parent.unseen_returns_),
       implementations_(parent.implementations_) {
   armed_at_ = parent.armed_at_;
-  mask_definers_ = parent.mask_definers_;
+  unfinished_ = parent.unfinished_;
+  mask_functions_ = parent.mask_functions_;
 }
 
 std::shared_ptr<Image> Image::clone_for(pid_t child) const {
@@ -182,7 +183,9 @@ void Image::say_unless_gone(const std::string& line) const {
 // DT_DEBUG, else the name that glibc and musl give it.
 bool Image::watch_hook(VirtAddr hook, const NeedStopped& need_stopped) {
   const auto* at = object_at(hook);
-  provide_room(at != nullptr ? at->range() : Range{hook, hook + 1}, 1, need_stopped);
+  const Range near = at != nullptr ? at->range() : Range{hook, hook + 1};
+  // One without room is unknown to the handler: its turn comes.
+  if (!provide_room(near, 1, need_stopped).empty() && unfinished_) return false;
   auto answer = space_->install(hook, file_bytes(hook));
   if (auto* installed = std::get_if<mech::Installed>(&answer)) {
     installed->site->rendezvous = true;

@@ -42,6 +42,7 @@ class Image {
   pid_t pid() const { return pid_; }
   mech::AddressSpace& space() { return *space_; }
   Survival& survival() { return survival_; }
+  const Survival& survival() const { return survival_; }
   // Of a stopped thread: whether it is within the C library's sigaction(), or in a copy.
   bool may_be_in_sigaction(pid_t tid) const;
   // Whether what a watched call of the C library does can be done in its place: nobody else's function is
@@ -84,9 +85,6 @@ class Image {
   // The site of an object's first initializer was met: it has been relocated.
   void on_initializer(VirtAddr address, const NeedStopped& need_stopped);
 
-  // What int3s need, of pages and of the handler, before there are any. The process runs.
-  void prepare_survival(const NeedStopped& need_stopped);
-
   // A thread stands at the entry of an IFUNC's resolver, or at the place to which one returned: what it
   // answers is the function that the symbol means.
   void on_resolver(pid_t tid, const mech::BreakpointSite& site, const arch::Regs& regs,
@@ -97,6 +95,8 @@ class Image {
   // Whether a child was forked with all probes: one whose birth is handled before the arming, or just behind
   // it, may have been forked when none or only some of them stood.
   bool are_probes_in(const tracee::ProcessMemory& child) const;
+  // Whether a child whose birth is handled now may have been made before that.
+  bool was_armed_lately() const;
   // True where something could not be armed because no thread could be stopped; finish_arming() tries again
   // with one that is.
   bool unfinished() const { return unfinished_; }
@@ -260,7 +260,8 @@ class Image {
     int link_namespace;
   };
   std::vector<Definer> definers(std::string_view name) const;
-  size_t mask_definers() const;
+  std::optional<int> namespace_of(VirtAddr address) const;
+  std::vector<VirtAddr> mask_functions() const;
   void watch_signal_calls(const plan::Objects& added, const NeedStopped& need_stopped);
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
   void watch_traced_masks(const NeedStopped& need_stopped);
@@ -350,11 +351,11 @@ class Image {
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false, leaving_ = false, arming_ = false;
-  size_t mask_definers_ = 0;     // when its calls of them were last looked at
-  uint64_t armed_at_ = 0;        // monotonic ns; 0: not yet
-  bool relocated_once_ = false;  // the dynamic linker has finished start-up
-  std::string no_wrapping_;      // why no trampoline may be made in it; empty where they may
-  std::string no_injection_;     // why nothing may be mapped into the process; empty where it may
+  std::vector<VirtAddr> mask_functions_;  // when their calls were last looked at
+  uint64_t armed_at_ = 0;                 // monotonic ns; 0: not yet
+  bool relocated_once_ = false;           // the dynamic linker has finished start-up
+  std::string no_wrapping_;               // why no trampoline may be made in it; empty where they may
+  std::string no_injection_;              // why nothing may be mapped into the process; empty where it may
   std::unordered_map<std::string, elf::LoadedObject> loaded_;  // by link map entry, to be unloaded by it
   std::set<std::string> left_out_;                             // keys of entries whose objects cannot be used
   struct Armed {

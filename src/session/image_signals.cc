@@ -2,6 +2,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <map>
 
 #include "image.h"
 #include "mask_syscalls.h"
@@ -20,9 +21,12 @@ struct Image::SignalWatch {
 };
 
 void Image::watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped) {
+  std::map<VirtAddr, bool> room;  // by the object's beginning
   std::erase_if(watches, [&](const SignalWatch& one) {
-    return !why_not_writable(one.address).empty() ||
-           !provide_room(one.object, watches.size(), need_stopped).empty();
+    if (!why_not_writable(one.address).empty()) return true;
+    const auto [known, fresh] = room.try_emplace(one.object.begin, false);
+    if (fresh) known->second = provide_room(one.object, watches.size(), need_stopped).empty();
+    return !known->second;
   });
   // Some may have been unloaded while a thread was stopped for that.
   std::erase_if(watches, [&](const SignalWatch& one) { return object_at(one.address) == nullptr; });
@@ -56,6 +60,11 @@ std::vector<Image::Definer> Image::definers(std::string_view name) const {
   return found;
 }
 
+std::optional<int> Image::namespace_of(VirtAddr address) const {
+  const elf::LoadedObject* object = object_at(address);
+  return object != nullptr ? std::optional(object->link_namespace) : std::nullopt;
+}
+
 // Whether a call from that namespace can mean but one of them.
 static bool is_alone(const auto& definers, int link_namespace) {
   return std::ranges::count(definers, link_namespace,
@@ -85,9 +94,11 @@ bool Image::may_carry_out(const mech::BreakpointSite& site) const {
     std::vector<std::byte> now(own.size());
     return space_->memory().read(function, now) == now.size() && std::ranges::equal(now, own);
   };
+  const std::optional<int> own_namespace = namespace_of(site.address);
   for (const SignalCall& call : signal_calls()) {
     if (call.kind != site.signal_call) continue;
     for (const auto& [function, range, link_namespace] : definers(call.name)) {
+      if (link_namespace != own_namespace) continue;
       if (function == site.address) return true;  // behind it there are but those that came before
       if (!is_own(function)) return false;
     }
@@ -99,9 +110,11 @@ bool Image::leads_to_watch(const mech::BreakpointSite& site) const {
   constexpr auto kMask = SignalCall::Kind::mask;  // of which one is made of the other
   if (site.signal_call != kMask) return false;
   bool leads = false;
+  const std::optional<int> own_namespace = namespace_of(site.address);
   for (const SignalCall& call : signal_calls()) {
     if (call.kind != kMask) continue;
     for (const auto& [function, range, link_namespace] : definers(call.name)) {
+      if (link_namespace != own_namespace) continue;
       // Another's function of the name may be made of nothing.
       if (function == site.address) return leads && site.alone;
       const mech::BreakpointSite* inner = space_->find(function);
@@ -153,18 +166,21 @@ void Image::watch_raw_calls(const elf::LoadedObject& object, Blocking which,
   watch(std::move(watches), need_stopped);
 }
 
-size_t Image::mask_definers() const {
-  size_t found = 0;
-  for (const SignalCall& call : signal_calls())
-    if (call.kind == SignalCall::Kind::mask) found += definers(call.name).size();
+std::vector<VirtAddr> Image::mask_functions() const {
+  std::vector<VirtAddr> found;
+  for (const SignalCall& call : signal_calls()) {
+    if (call.kind != SignalCall::Kind::mask) continue;
+    for (const Definer& definer : definers(call.name)) found.push_back(definer.function);
+  }
   return found;
 }
 
 // What a call of them means hangs on who defines them. Who attaches while a program's libraries are being
 // loaded may meet those that call before the one that is called.
 void Image::watch_signal_calls(const plan::Objects& added, const NeedStopped& need_stopped) {
-  const size_t now = mask_definers();
-  const bool all = std::exchange(mask_definers_, now) != now;
+  auto now = mask_functions();
+  const bool all = now != mask_functions_;
+  mask_functions_ = std::move(now);
   for (const auto& object : all ? plan::Objects(objects_) : added) watch_signal_calls(object, need_stopped);
 }
 

@@ -66,7 +66,11 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
     return no_injection_;
   }
   if (space_->has_room(near.begin, sites) && space_->has_room(near.end, sites)) return {};
-  auto stopped = need_stopped();
+  constexpr uint64_t kSoon = 1'000'000;  // ns
+  if (!std::exchange(maps_are_current_, false)) read_maps_again();
+  const uint64_t read_at = monotonic_now();
+  const auto stopped = need_stopped();
+  if (monotonic_now() - read_at > kSoon) read_maps_again();
   if (!stopped && tracee::forbids_calls(pid_)) {
     decline_survival("a seccomp filter is in force by now");
     return "a seccomp filter is in force by now";
@@ -75,20 +79,20 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
     unfinished_ = true;
     return "no thread of the process could be stopped";
   }
-  if (!std::exchange(maps_are_current_, false)) read_maps_again();
+  bool raised = false;
   const auto raise = [&](tracee::RemoteCall& remote) {
     survival_.raise(*stopped, *space_, remote);
     explain_survival();
+    raised = survival_.stands();
   };
   std::string failure = space_->make_room(near, sites, *stopped, maps_, find_slack(), raise);
+  if (!failure.empty()) {  // something may have taken the place since
+    read_maps_again();
+    failure = space_->make_room(near, sites, *stopped, maps_, find_slack(), raise);
+  }
   if (!failure.empty()) decline_survival(failure);
+  if (raised) need_stopped.handler_raised();
   return failure;
-}
-
-void Image::prepare_survival(const NeedStopped& need_stopped) {
-  const elf::LoadedObject& first = interpreter_.file != nullptr ? interpreter_ : objects_[0];
-  (void)provide_room(first.range(), 1, need_stopped);
-  unfinished_ = false;  // nothing has been left out
 }
 
 void Image::decline_survival(const std::string& reason) {
@@ -199,10 +203,13 @@ Image::Arming::~Arming() {
   image_.armed_at_ = monotonic_now();
 }
 
-bool Image::are_probes_in(const tracee::ProcessMemory& child) const {
+bool Image::was_armed_lately() const {
   constexpr uint64_t kLately = 2'000'000'000;  // ns: far longer than a birth waits to be handled
-  if (armed_at_ == 0) return false;
-  return monotonic_now() - armed_at_ > kLately || lost_probes(child).empty();
+  return monotonic_now() - armed_at_ <= kLately;
+}
+
+bool Image::are_probes_in(const tracee::ProcessMemory& child) const {
+  return armed_at_ != 0 && (!was_armed_lately() || lost_probes(child).empty());
 }
 
 void Image::restore_code(mech::AddressSpace::Sites which) {
@@ -270,6 +277,10 @@ void Image::finish_arming(const NeedStopped& need_stopped) {
   const Arming arming(*this);
   unfinished_ = false;
   const size_t before = armed();
+  if (auto hook = this->hook(); hook && space_->find(*hook) == nullptr) {
+    watch_hook(*hook, need_stopped);
+    sync_behind_hook(reported_as_, need_stopped);
+  }
   arm(plan::Objects(objects_), plan::Relocated::yes, need_stopped);
   report_armed();
   const size_t more = armed() - before;

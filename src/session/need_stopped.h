@@ -19,11 +19,13 @@ class NeedStopped {
   template <typename Callable,
             typename = std::enable_if_t<std::is_invocable_r_v<std::optional<pid_t>, Callable&>>>
   // NOLINTNEXTLINE(google-explicit-constructor): a lambda serves wherever one is asked for
-  NeedStopped(Callable one, All all = nullptr, Then let_go = nullptr, Then masks_watched = nullptr)
+  NeedStopped(Callable one, All all = nullptr, Then let_go = nullptr, Then masks_watched = nullptr,
+              Then handler_raised = nullptr)
       : one_(std::move(one)),
         all_(std::move(all)),
         let_go_(std::move(let_go)),
-        masks_watched_(std::move(masks_watched)) {}
+        masks_watched_(std::move(masks_watched)),
+        handler_raised_(std::move(handler_raised)) {}
 
   // One, in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt where none
   // can be had now.
@@ -39,11 +41,15 @@ class NeedStopped {
   void masks_watched() const {
     if (masks_watched_) masks_watched_();
   }
+  // Whose actions were copied before is to be looked for, while there is no int3 yet.
+  void handler_raised() const {
+    if (handler_raised_) handler_raised_();
+  }
 
  private:
   One one_;
   All all_;
-  Then let_go_, masks_watched_;
+  Then let_go_, masks_watched_, handler_raised_;
 };
 
 }  // namespace rtrace::session

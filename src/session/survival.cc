@@ -40,6 +40,10 @@ void Survival::raise_in_borrower(pid_t stopped, const mech::AddressSpace& space)
              risk.empty() ? "stands" : risk);
 }
 
+bool Survival::lower_in_borrower(pid_t stopped, const mech::AddressSpace& space) {
+  return lower_in(space.memory(), stopped, space);
+}
+
 bool Survival::raised_lately() const {
   constexpr uint64_t kLately = 2'000'000'000;  // ns: far longer than a clone takes
   return stands() && timestamp().monotonic - raised_at_ < kLately;

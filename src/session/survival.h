@@ -30,6 +30,8 @@ class Survival {
   void raise(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCall& remote);
   // In a task of another process in the same memory, whose actions were copied before the handler stood.
   static void raise_in_borrower(pid_t stopped, const mech::AddressSpace& space);
+  // False where no system call could be made.
+  static bool lower_in_borrower(pid_t stopped, const mech::AddressSpace& space);
   // So lately that there may be one.
   bool raised_lately() const;
   // False where no system call could be made: then the handler may stand, and our pages must stay.

@@ -184,8 +184,14 @@ def open_of(pid, name):
     return False
 
 
+def child_of(pid):
+    children = [harness.read_text("/proc/%d/task/%s/children" % (pid, tid)).split()
+                for tid in os.listdir("/proc/%d/task" % pid)]
+    return next(int(pids[0]) for pids in children if pids)
+
+
 class AChildThatRunsInItsMemory(unittest.TestCase):
-    """Its actions for signals were copied from those that its parent had before rtrace came."""
+    """Its actions for signals are its own: those that its parent had when it was made."""
 
     def test_meets_what_stands_there(self):
         with harness.Target([harness.target("vforks"), "beside"]) as process:
@@ -200,6 +206,28 @@ class AChildThatRunsInItsMemory(unittest.TestCase):
             finally:
                 done_with(rtrace)
             self.assertEqual(process.finish()[1], 0)
+
+    def test_dies_of_a_sigtrap_that_is_sent_to_it(self):
+        words = harness.invocation(["-q", "-f", "-o", "/dev/null", "-x", "add", "--", harness.target("vforks")])
+        with harness.Target(words) as process:
+            pid = int(process.expect(r"pid (\d+)").group(1))
+            process.expect("child")
+            os.kill(child_of(pid), signal.SIGTRAP)
+            self.assertEqual(process.finish()[1], 1)  # so it says that its child did not end well
+
+    def test_has_its_own_actions_again_after_a_detach(self):
+        for options in (["-x", "add"], ["--mechanism=trampoline", "-x", "add"]):
+            with self.subTest(options), harness.Target([harness.target("vforks"), "beside"]) as process:
+                process.expect("child")
+                child = child_of(process.pid)
+                before = harness.status_field(child, "SigCgt")
+                rtrace = harness.Attached(options, [process.pid])
+                self.assertNotEqual(harness.status_field(child, "SigCgt"), before)
+                self.assertEqual(rtrace.stop().status, 0)
+                self.assertEqual(harness.status_field(child, "SigCgt"), before)
+                process.go()
+                process.expect("collected")
+                self.assertEqual(process.finish()[1], 0)
 
 
 if __name__ == "__main__":

@@ -320,9 +320,13 @@ def state(pid):
         return file.read().rpartition(")")[2].split()[0]
 
 
-def tracer(pid):
+def status_field(pid, key):
     with open("/proc/%d/status" % pid) as file:
-        return int(re.search(r"^TracerPid:\s+(\d+)", file.read(), re.M).group(1))
+        return re.search(r"^%s:\s+(\S+)" % key, file.read(), re.M).group(1)
+
+
+def tracer(pid):
+    return int(status_field(pid, "TracerPid"))
 
 
 @functools.lru_cache(maxsize=64)

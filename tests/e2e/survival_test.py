@@ -68,10 +68,6 @@ class Target(harness.Target):
                 files.append(os.readlink("/proc/%d/fd/%s" % (self.pid, fd)))
         return harness.foreign_mappings(self.pid) + [name for name in files if "memfd" in name]
 
-    def status(self, key):
-        with open("/proc/%d/status" % self.pid) as file:
-            return re.search(r"^%s:\s+(\S+)" % key, file.read(), re.M).group(1)
-
     def left(self):
         return [line for line in self.foreign() if line not in self.clean]
 
@@ -149,7 +145,7 @@ class Survival(unittest.TestCase):
             self.assertIsNone(self.target.process.poll(), "the target has died: " + what)
             try:
                 left[:] = [harness.tracer(self.target.pid), harness.altered_code(self.target.pid),
-                           int(self.target.status("SigCgt"), 16) >> 4 & 1, self.held_back()]
+                           int(harness.status_field(self.target.pid, "SigCgt"), 16) >> 4 & 1, self.held_back()]
                 if not any(left):  # a repair waits for what stays: it is not asked more often than it must be
                     told = told or self.pages_are_told()
                     left.append([] if told else self.target.left())

@@ -261,6 +261,8 @@ class Image {
   };
   std::vector<Definer> definers(std::string_view name) const;
   std::optional<int> namespace_of(VirtAddr address) const;
+  bool calls_watched_sigaction(const mech::BreakpointSite& site) const;
+  bool any_insn_of(VirtAddr function, const std::function<bool(const arch::Insn&)>& what) const;
   std::vector<VirtAddr> mask_functions() const;
   void watch_signal_calls(const plan::Objects& added, const NeedStopped& need_stopped);
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);

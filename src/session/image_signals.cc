@@ -106,8 +106,21 @@ bool Image::may_carry_out(const mech::BreakpointSite& site) const {
   return true;
 }
 
+// As signal() does: there what its own breakpoint has cost is put right, and nothing has been changed yet.
+bool Image::calls_watched_sigaction(const mech::BreakpointSite& site) const {
+  const std::optional<int> own_namespace = namespace_of(site.address);
+  return std::ranges::any_of(definers("sigaction"), [&](const Definer& definer) {
+    const mech::BreakpointSite* inner = space_->find(definer.function);
+    return definer.link_namespace == own_namespace && inner != nullptr && inner->watches_signals() &&
+           any_insn_of(site.address, [&](const arch::Insn& insn) { return insn.target == definer.function; });
+  });
+}
+
 bool Image::leads_to_watch(const mech::BreakpointSite& site) const {
-  constexpr auto kMask = SignalCall::Kind::mask;  // of which one is made of the other
+  using Kind = SignalCall::Kind;
+  constexpr auto kMask = Kind::mask;  // of which one is made of the other
+  if (site.signal_call == Kind::signal || site.signal_call == Kind::ignore)
+    return calls_watched_sigaction(site);
   if (site.signal_call != kMask) return false;
   bool leads = false;
   const std::optional<int> own_namespace = namespace_of(site.address);

@@ -139,20 +139,27 @@ const std::string* Image::watch_return(VirtAddr address, const NeedStopped& need
               .first->second;
 }
 
-bool Image::branches_to_entry(VirtAddr entry) {
-  auto [known, fresh] = branches_to_entry_.try_emplace(entry, false);
-  if (!fresh) return known->second;
-  const elf::LoadedObject* in = object_at(entry);
-  const auto function = in != nullptr ? in->file->function_at(in->in_file(entry)) : std::nullopt;
-  if (!function) return false;
-  auto code = in->file->bytes_at(in->in_file(entry), function->size);
-  for (VirtAddr at = entry; !code.empty();) {
+bool Image::any_insn_of(VirtAddr function, const std::function<bool(const arch::Insn&)>& what) const {
+  const elf::LoadedObject* in = object_at(function);
+  const auto symbol = in != nullptr ? in->file->function_at(in->in_file(function)) : std::nullopt;
+  if (!symbol) return false;
+  auto code = in->file->bytes_at(in->in_file(function), symbol->size);
+  for (VirtAddr at = function; !code.empty();) {
     const auto insn = arch::decode(code, at);
-    if (!insn) break;
-    if (insn->target == entry && insn->kind != arch::Insn::Kind::call) known->second = true;
+    if (!insn) return false;
+    if (what(*insn)) return true;
     at = at + insn->length;
     code = code.subspan(insn->length);
   }
+  return false;
+}
+
+bool Image::branches_to_entry(VirtAddr entry) {
+  auto [known, fresh] = branches_to_entry_.try_emplace(entry, false);
+  if (fresh)
+    known->second = any_insn_of(entry, [entry](const arch::Insn& insn) {
+      return insn.target == entry && insn.kind != arch::Insn::Kind::call;
+    });
   return known->second;
 }
 

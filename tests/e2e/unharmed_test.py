@@ -120,6 +120,16 @@ class Sigtrap(unittest.TestCase):
                          (0, 5, 4), result)
         self.assertNotIn("while they block SIGTRAP", result.trace + result.stderr)
 
+    def test_what_it_is_told_of_the_last_action_is_true(self):
+        for options in ([], ["-S"], ["-x", "signal+sigset+sigignore+sigaction@libc.so.*"], ["-e", "signal"]):
+            with self.subTest(options):
+                self.run_so(options, "turns")
+        with harness.Target([harness.target("sigtrap"), "turns", "50", "later"]) as process:
+            process.expect("pid ")
+            rtrace = harness.Attached(["-F", harness.CONF, "-x", "add"], [process.pid])
+            process.go()
+            self.assertEqual((process.finish()[1], rtrace.end().status), (0, 0))
+
     def test_a_program_that_does_nothing_about_it_never_gets_one(self):
         self.assertEqual(self.traced("default"), 0)
 

@@ -3,8 +3,9 @@
    same, by that function), blocked, all (signals are blocked), unblocks (all, and had that one blocked),
    sections (each call is made with all blocked, and none behind it), spawns (before each a child is made by
    posix_spawn, which does that too, and a thread), nested (both), partial (a thread is made with that and
-   another blocked), caught (spawns, with a handler from the second call on), default. "later": prints "pid
-   N", and waits for a line on standard input first; whether SIGTRAP is blocked is not looked at then. */
+   another blocked), caught (spawns, with a handler from the second call on), turns (set by signal() and its
+   kin, which tell of the last), default. "later": prints "pid N", and waits for a line on standard input
+   first; whether SIGTRAP is blocked is not looked at then. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -120,6 +121,17 @@ static int calls_with_a_handler(int count) {
   return 0;
 }
 
+static int calls_by_turns(int count) {
+  for (int i = 0; i < count; i += 5) {
+    if (signal(SIGTRAP, SIG_IGN) != SIG_DFL || add(i, 1) != i + 1 || raise(SIGTRAP)) return 20;
+    if (signal(SIGTRAP, handler) != SIG_IGN || add(i, 1) != i + 1 || raise(SIGTRAP)) return 21;
+    if (sigset(SIGTRAP, SIG_IGN) != handler || add(i, 1) != i + 1 || raise(SIGTRAP)) return 22;
+    if (signal(SIGTRAP, SIG_DFL) != SIG_IGN || add(i, 1) != i + 1 || sigignore(SIGTRAP)) return 23;
+    if (signal(SIGTRAP, SIG_DFL) != SIG_IGN || add(i, 1) != i + 1 || handled != i / 5 + 1) return 24;
+  }
+  return 0;
+}
+
 int main(int argc, char** argv) {
   if (argc < 3) return 99;
   const char* way = argv[1];
@@ -138,6 +150,7 @@ int main(int argc, char** argv) {
   if (strcmp(way, "nested") == 0) return calls_behind_children(count, &every);
   if (strcmp(way, "partial") == 0) return calls_behind_children(count, &some);
   if (strcmp(way, "caught") == 0) return calls_with_a_handler(count);
+  if (strcmp(way, "turns") == 0) return calls_by_turns(count);
   struct sigaction action = {.sa_handler = SIG_DFL};
   if (strcmp(way, "handler") == 0) action.sa_handler = handler;
   if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;

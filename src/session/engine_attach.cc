@@ -291,7 +291,7 @@ Process* Engine::still_running(pid_t pid, const Image& image) const {
 // A handler of the program's own must be known before a thread meets an int3. False where it is not yet.
 bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped) {
   const Process* process = still_running(pid, image);
-  if (process == nullptr || process->trap.kind != TrapDisposition::Kind::caught) return true;
+  if (process == nullptr || process->trap.kind == TrapDisposition::Kind::standard) return true;
   if (!image.space().foothold().exists()) return false;
   const auto held = need_stopped();
   Process* standing = still_running(pid, image);

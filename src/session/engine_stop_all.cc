@@ -167,7 +167,7 @@ bool Engine::trapped_for_detach(Task& task) {
   const bool taken = taken_for_hit(tid);
   const Met met = back_to_site(task, regs);
   if (met == Met::nothing && keep_pending(task))
-    (void)tracee::resume(tid);
+    (void)tracee::resume(tid, SIGTRAP);
   else if (met == Met::nothing)
     deliver(task, SIGTRAP);
   if (met != Met::site) return false;

@@ -56,7 +56,9 @@ void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopp
     tell_of_blocking(*task.process);
     survival.reset_by_kernel(image.space());
     // The hit has unblocked it.
-    if (task.trap_blocked == TrapBlocked::with_all) task.trap_blocked = TrapBlocked::kept_open;
+    if (task.trap_blocked == TrapBlocked::with_all &&
+        task.process->trap.kind == TrapDisposition::Kind::standard)
+      task.trap_blocked = TrapBlocked::kept_open;
   }
   if (!survival.wants_raising() || task.process->trap.kind != TrapDisposition::Kind::standard) return;
   if (const auto stopped = image.space().foothold().exists() ? need_stopped() : std::nullopt)
@@ -219,7 +221,7 @@ void Engine::at_signal_system_call(Task& task, const arch::Regs& regs, bool awai
   const tracee::ProcessMemory& memory = task.process->image->space().memory();
   TrapDisposition& trap = task.process->trap;
   if (awaited) at_handler_call(task, regs, tracee::SyscallInfo::Moment::entry);
-  if (trap.kind == TrapDisposition::Kind::caught && !trap.action_known) {
+  if (trap.kind != TrapDisposition::Kind::standard && !trap.action_known) {
     TrapDisposition next = trap;
     if (learn_from_system_call(regs, memory, next)) task.sets_trap = next;
   }
@@ -238,7 +240,9 @@ void Engine::at_signal_system_call(Task& task, const arch::Regs& regs, bool awai
 void Engine::trap_action_is_set(Task& task, const arch::Regs& regs) {
   const auto next = std::exchange(task.sets_trap, std::nullopt);
   TrapDisposition& trap = task.process->trap;
-  if (!next || regs.raw.rax != 0 || trap.kind != TrapDisposition::Kind::caught || trap.action_known) return;
+  if (!next || regs.raw.rax != 0 || trap.kind == TrapDisposition::Kind::standard || trap.action_known) return;
+  if (next->kind == TrapDisposition::Kind::ignored && trap.kind == next->kind) trap.action = next->action;
+  if (trap.kind != TrapDisposition::Kind::caught) return;
   trap = *next;
   mech::AddressSpace& space = task.process->image->space();
   // A hit that met it blocked may have taken it away already.
@@ -281,10 +285,11 @@ bool Engine::is_dropped(const Task& task, int signal) {
          !catches_trap(task.id.tid);
 }
 
-// Somebody has sent SIGTRAP to a thread that is to have it blocked, and has it open for our sake: it waits,
-// for the process or the thread, as it was sent; by whom is not told.
+// Somebody has sent SIGTRAP to a thread that is to have it blocked, and has it open for our sake: it waits.
+// True where the thread is to be resumed with it, at which the kernel finds it blocked (kernel/signal.c,
+// ptrace_signal), and keeps all that is told of it.
 bool Engine::keep_pending(Task& task) {
-  const pid_t pid = task.process->pid, tid = task.id.tid;
+  const pid_t tid = task.id.tid;
   const auto mask = tracee::signal_mask(tid);
   const auto info = tracee::signal_info(tid);
   if ((!is_with_all(task.trap_blocked) && !is_in_open_handler(task)) || !mask || !info || info->si_code > 0 ||
@@ -293,8 +298,7 @@ bool Engine::keep_pending(Task& task) {
   close_trap(tid);
   task.trap_blocked = TrapBlocked::with_all;
   let_kernel_restart(tid);
-  const bool to_process = info->si_code == SI_USER;
-  return (to_process ? kill(pid, SIGTRAP) : tgkill(pid, tid, SIGTRAP)) == 0;
+  return true;
 }
 
 // A SIGTRAP that is not ours meets the program's own default action, not our handler. It comes once more,
@@ -303,7 +307,7 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
   Image* image = task.process->image.get();
   if (image == nullptr || task.process->silent) return false;
   if (keep_pending(task)) {
-    go_on(task, 0);
+    go_on(task, SIGTRAP);
     return true;
   }
   // Another thread's hit has taken the program's handler away, and is still to be seen.

@@ -16,7 +16,6 @@ namespace {
 
 constexpr uint64_t kTrapBit = tracee::signal_bit(SIGTRAP);
 constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
-const KernelAction kIgnoring = {reinterpret_cast<uint64_t>(SIG_IGN), 0, 0, 0};
 
 TrapDisposition::Kind kind_of(uint64_t handler) {
   if (handler == reinterpret_cast<uint64_t>(SIG_DFL)) return TrapDisposition::Kind::standard;
@@ -207,12 +206,19 @@ std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
   return done;
 }
 
+// As the kernel has it: with nothing in its mask that cannot be blocked (kernel/signal.c, do_sigaction).
+static KernelAction as_kept(KernelAction action) {
+  constexpr size_t kMask = 3;
+  action[kMask] &= ~(tracee::signal_bit(SIGKILL) | tracee::signal_bit(SIGSTOP));
+  return action;
+}
+
 bool learn_from_system_call(const arch::Regs& regs, const Memory& memory, TrapDisposition& disposition) {
   const bool sets_trap = regs.raw.orig_rax == SYS_rt_sigaction && regs.syscall_argument(0) == SIGTRAP;
   const VirtAddr given{sets_trap ? regs.syscall_argument(1) : 0};
   const auto action = given ? memory.read_value<KernelAction>(given) : std::nullopt;
   if (!action) return false;
-  disposition = {kind_of((*action)[0]), false, *action};
+  disposition = {kind_of((*action)[0]), false, as_kept(*action)};
   disposition.action_known = disposition.kind == TrapDisposition::Kind::caught;
   return true;
 }
@@ -243,6 +249,13 @@ bool put_back_handler(pid_t tid, TrapDisposition& disposition, mech::AddressSpac
   return true;
 }
 
+// Of a thread that blocks all but SIGTRAP behind a hit: where its process's handler stands, or ours, the hit
+// has not met it blocked.
+static TrapBlocked trap_blocked_unseen(pid_t tid, TrapDisposition::Kind kind) {
+  if (!catches_trap(tid)) return TrapBlocked::with_all;
+  return kind == TrapDisposition::Kind::caught ? TrapBlocked::no : TrapBlocked::kept_open;
+}
+
 void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& blocked, Look look, bool alone,
                         mech::AddressSpace& space, const NeedStopped& need_stopped) {
   std::optional<uint64_t> mask;
@@ -255,7 +268,7 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
   const bool caught = disposition.kind == TrapDisposition::Kind::caught;
   // Where our handler stands behind the hit, that has not met it blocked: in a handler that we have opened.
   if (!is_with_all(blocked) && mask && trap_blocked_in(*mask | kTrapBit) == TrapBlocked::with_all)
-    blocked = !caught && catches_trap(tid) ? TrapBlocked::kept_open : TrapBlocked::with_all;
+    blocked = trap_blocked_unseen(tid, disposition.kind);
   // An int3 that meets SIGTRAP blocked takes its handler away (kernel/signal.c, force_sig_info_to_task).
   // Where one stands behind it the signal was not blocked any more: a handler that it was blocked for has
   // returned, by rt_sigreturn, unseen. Where none does it was, by such a handler's beginning.
@@ -269,14 +282,18 @@ void restore_trap_state(pid_t tid, TrapDisposition& disposition, TrapBlocked& bl
   if (((ignored && alone) || gone || ask) && space.foothold().exists() && need_stopped()) {
     if (ask) learn_trap_action(tid, disposition, space);
     if (ignored && alone) {
-      set_action(tid, kIgnoring, space);
+      KernelAction own = disposition.action;  // the kernel's reset has left the rest of it
+      own[0] = reinterpret_cast<uint64_t>(SIG_IGN);
+      set_action(tid, own, space);
       disposition.withheld = false;
     }
     if (gone) put_back = put_back_handler(tid, disposition, space);
   }
   // The hit has unblocked it.
   if (put_back && alone && blocked == TrapBlocked::no) mask = tracee::signal_mask(tid);
-  const bool blocks = blocked == TrapBlocked::yes || (put_back && alone && blocked == TrapBlocked::no);
+  const bool blocks = blocked == TrapBlocked::yes ||
+                      (blocked == TrapBlocked::with_all && (ignored || caught)) ||
+                      (put_back && alone && blocked == TrapBlocked::no);
   if (blocks && mask) (void)tracee::set_signal_mask(tid, *mask | kTrapBit);
 }
 

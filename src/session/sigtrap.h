@@ -30,7 +30,7 @@ struct TrapDisposition {
   enum class Kind : uint8_t { standard, ignored, caught };
   Kind kind = Kind::standard;
   bool action_known = false;
-  KernelAction action{};  // of `caught`, once it could be asked for
+  KernelAction action{};  // of `caught`, once it could be asked for; of `ignored`, as far as it is known
   // Of `ignored`: the kernel has the default, and what others send is dropped by us. Setting SIG_IGN discards
   // what is pending in all threads (kernel/signal.c, do_sigaction), and one that has met an int3 of ours just
   // then would run on behind it.

@@ -36,7 +36,7 @@ class Sigtrap(unittest.TestCase):
         self.assertEqual(self.traced("handler"), 100)
 
     def test_handlers_that_have_it_blocked_call_what_is_traced(self):
-        for way, calls in (("own", 12), ("masked", 12), ("nested", 16), ("late", 10), ("once", 3)):
+        for way, calls in (("own", 12), ("full", 12), ("masked", 12), ("nested", 16), ("late", 10), ("once", 3)):
             for mechanism in ("breakpoint", "trampoline", "auto"):
                 options = ["-F", harness.CONF, "--mechanism=" + mechanism, "-x", "add"]
                 words = [harness.target("trap_handlers"), way, "4"]

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,18 @@ static int is_blocked(void) {
   sigset_t now;
   change_mask(SIG_BLOCK, NULL, &now);
   return sigismember(&now, SIGTRAP);
+}
+
+// Of one that waits, and no breakpoint is met meanwhile.
+static int tells_of_sender(void) {
+  const struct timespec at_once = {0, 0};
+  siginfo_t sent;
+  sigset_t trap;
+  sigemptyset(&trap);
+  sigaddset(&trap, SIGTRAP);
+  if (syscall(SYS_tgkill, getpid(), getpid(), SIGTRAP) || sigtimedwait(&trap, &sent, &at_once) != SIGTRAP)
+    return 0;
+  return sent.si_pid == getpid();
 }
 
 // From a mask of all signals, one waiting, to none and back.
@@ -122,9 +135,17 @@ static int calls_with_a_handler(int count) {
 }
 
 static int calls_by_turns(int count) {
+  struct sigaction now;
+  sigset_t all, was;
+  sigfillset(&all);
   for (int i = 0; i < count; i += 5) {
     if (signal(SIGTRAP, SIG_IGN) != SIG_DFL || add(i, 1) != i + 1 || raise(SIGTRAP)) return 20;
-    if (signal(SIGTRAP, handler) != SIG_IGN || add(i, 1) != i + 1 || raise(SIGTRAP)) return 21;
+    if (sigaction(SIGTRAP, NULL, &now) || now.sa_handler != SIG_IGN) return 25;
+    if ((now.sa_flags & SA_RESTART) == 0 || !sigismember(&now.sa_mask, SIGTRAP)) return 26;
+    change_mask(SIG_SETMASK, &all, &was);
+    if (signal(SIGTRAP, handler) != SIG_IGN || add(i, 1) != i + 1 || !is_blocked()) return 21;
+    change_mask(SIG_SETMASK, &was, NULL);
+    if (is_blocked() || raise(SIGTRAP)) return 27;
     if (sigset(SIGTRAP, SIG_IGN) != handler || add(i, 1) != i + 1 || raise(SIGTRAP)) return 22;
     if (signal(SIGTRAP, SIG_DFL) != SIG_IGN || add(i, 1) != i + 1 || sigignore(SIGTRAP)) return 23;
     if (signal(SIGTRAP, SIG_DFL) != SIG_IGN || add(i, 1) != i + 1 || handled != i / 5 + 1) return 24;
@@ -177,6 +198,7 @@ int main(int argc, char** argv) {
   sigaddset(&trap, SIGTRAP);
   if (strcmp(way, "all") == 0) blocked = sigfillset(&trap) == 0;
   if (blocked) change_mask(SIG_BLOCK, &trap, NULL);
+  if (blocked && !tells_of_sender()) return 19;
 
   int traps = 0;
   for (int i = 0; i < count; i++) {

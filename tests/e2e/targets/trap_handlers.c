@@ -1,8 +1,8 @@
 /* trap_handlers WAY COUNT [later]: calls of add in handlers that have SIGTRAP blocked, which changes neither
    what is done with it nor the mask, as the kernel tells of them. WAY: own (that of SIGTRAP itself), masked
    (another's, for which it is blocked, too), late (the handler is set while it is blocked), once (the handler
-   is gone after its first), nested (own, in masked). "later": prints "pid N", and waits for a line on
-   standard input when all is set. */
+   is gone after its first), nested (own, in masked), full (own, with all signals blocked). "later": prints
+   "pid N", and waits for a line on standard input when all is set. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -51,10 +51,13 @@ static int is_set(void (*expected)(int)) {
   return now.sa_handler == expected;
 }
 
-static void set(int number, void (*function)(int), int flags, int blocks) {
+enum Blocked { kNone, kTrap, kAll };
+
+static void set(int number, void (*function)(int), int flags, enum Blocked blocks) {
   struct sigaction action = {.sa_handler = function, .sa_flags = flags};
   sigemptyset(&action.sa_mask);
-  if (blocks) sigaddset(&action.sa_mask, SIGTRAP);
+  if (blocks == kTrap) sigaddset(&action.sa_mask, SIGTRAP);
+  if (blocks == kAll) sigfillset(&action.sa_mask);
   sigaction(number, &action, NULL);
 }
 
@@ -64,7 +67,7 @@ static void set_late(void) {
   sigaddset(&trap, SIGTRAP);
   sigprocmask(SIG_BLOCK, &trap, &was);
   add(1, 1);
-  set(SIGTRAP, plain, 0, 0);
+  set(SIGTRAP, plain, 0, kNone);
   add(1, 1);
   sigprocmask(SIG_SETMASK, &was, NULL);
 }
@@ -78,14 +81,14 @@ int main(int argc, char** argv) {
   int number = SIGTRAP, times = count;
   if (strcmp(way, "masked") == 0 || strcmp(way, "nested") == 0) {
     number = SIGUSR1;
-    set(SIGUSR1, strcmp(way, "nested") == 0 ? nests : handler, 0, 1);
+    set(SIGUSR1, strcmp(way, "nested") == 0 ? nests : handler, 0, kTrap);
     if (strcmp(way, "nested") == 0) times = 2 * count;
   }
   if (strcmp(way, "late") == 0) {
     trap = plain;
     set_late();
   } else {
-    set(SIGTRAP, trap, one_shot ? (int)SA_RESETHAND : 0, 0);
+    set(SIGTRAP, trap, one_shot ? (int)SA_RESETHAND : 0, strcmp(way, "full") == 0 ? kAll : kNone);
   }
   if (argc > 3) wait_for_a_line();
   if (one_shot) {

@@ -97,6 +97,7 @@ class Engine {
                                       const arch::Regs& regs);
   static bool is_bridged(const Task& task);
   bool has_others(const Task& task) const;
+  void learn_from_bridge(Task& task) const;
   void restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const;
   static bool is_caught(const Task& task, Image& image);
   static void open_trap(Task& task);

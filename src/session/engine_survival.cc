@@ -79,9 +79,23 @@ bool Engine::is_bridged(const Task& task) {
          process.trap.kind == TrapDisposition::Kind::standard;
 }
 
+// Whether a hit has met SIGTRAP blocked shows by our handler in a process of one thread: the kernel has taken
+// it away then. What has unblocked it, or blocked it again as a handler returned, need not have been seen.
+void Engine::learn_from_bridge(Task& task) const {
+  const Process& process = *task.process;
+  if (task.trap_blocked == TrapBlocked::no || process.trap.kind != TrapDisposition::Kind::standard ||
+      process.image->pid() != process.pid || !process.image->survival().stands() || has_others(task))
+    return;
+  const auto mask = tracee::signal_mask(task.id.tid);
+  const TrapBlocked may_be = trap_blocked_in(mask.value_or(0) | tracee::signal_bit(SIGTRAP));
+  if (task.trap_blocked == TrapBlocked::yes || may_be != TrapBlocked::with_all)
+    task.trap_blocked = catches_trap(task.id.tid) ? TrapBlocked::no : may_be;
+}
+
 // After a hit.
 void Engine::restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const {
   Process& process = *task.process;
+  learn_from_bridge(task);
   const bool alone = process.trap.kind != TrapDisposition::Kind::standard && !has_others(task);
   const bool withheld = process.trap.withheld;
   restore_trap_state(task.id.tid, process.trap, task.trap_blocked, look, alone, process.image->space(),

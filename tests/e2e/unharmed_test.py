@@ -71,6 +71,9 @@ class Sigtrap(unittest.TestCase):
     def test_a_program_that_blocks_it_keeps_it_blocked(self):
         self.assertEqual(self.traced("blocked"), 0)
 
+    def test_a_program_that_blocks_it_around_a_handler_that_blocks_all_has_it_blocked_behind_that(self):
+        self.run_so([], "around")
+
     def test_a_program_that_blocks_all_signals_finds_them_blocked(self):
         self.assertEqual(self.traced("all"), 0)
 

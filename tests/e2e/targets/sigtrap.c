@@ -4,8 +4,8 @@
    sections (each call is made with all blocked, and none behind it), spawns (before each a child is made by
    posix_spawn, which does that too, and a thread), nested (both), partial (a thread is made with that and
    another blocked), caught (spawns, with a handler from the second call on), turns (set by signal() and its
-   kin, which tell of the last), default. "later": prints "pid N", and waits for a line on standard input
-   first; whether SIGTRAP is blocked is not looked at then. */
+   kin, which tell of the last), around (blocked, around a handler with all blocked), default. "later": prints
+   "pid N", and waits for a line on standard input first; whether SIGTRAP is blocked is not looked at then. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -134,6 +134,29 @@ static int calls_with_a_handler(int count) {
   return 0;
 }
 
+static void calls_inside(int unused) {
+  (void)unused;
+  handled = handled + 1;
+  add(1, 1);
+}
+
+static int calls_around(int count) {
+  struct sigaction action = {.sa_handler = calls_inside};
+  sigset_t trap;
+  sigfillset(&action.sa_mask);
+  sigemptyset(&trap);
+  sigaddset(&trap, SIGTRAP);
+  if (sigaction(SIGUSR1, &action, NULL)) return 30;
+  for (int i = 0; i < count; i += 5) {
+    if (change_mask(SIG_BLOCK, &trap, NULL) || add(i, 1) != i + 1 || raise(SIGUSR1)) return 31;
+    if (i % 2 == 0 && add(i, 1) != i + 1) return 32;
+    if (raise(SIGTRAP) || add(i, 1) != i + 1 || !is_blocked() || !is_pending()) return 33;
+    if (sigwaitinfo(&trap, NULL) != SIGTRAP || change_mask(SIG_UNBLOCK, &trap, NULL)) return 34;
+    if (add(i, 1) != i + 1 || is_blocked() || (i % 2 != 0 && add(i, 1) != i + 1)) return 35;
+  }
+  return handled == count / 5 ? 0 : 36;
+}
+
 static int calls_by_turns(int count) {
   struct sigaction now;
   sigset_t all, was;
@@ -172,6 +195,7 @@ int main(int argc, char** argv) {
   if (strcmp(way, "partial") == 0) return calls_behind_children(count, &some);
   if (strcmp(way, "caught") == 0) return calls_with_a_handler(count);
   if (strcmp(way, "turns") == 0) return calls_by_turns(count);
+  if (strcmp(way, "around") == 0) return calls_around(count);
   struct sigaction action = {.sa_handler = SIG_DFL};
   if (strcmp(way, "handler") == 0) action.sa_handler = handler;
   if (strcmp(way, "ignored") == 0) action.sa_handler = SIG_IGN;

@@ -22,6 +22,7 @@ constexpr int kAttachAtOnce = 20;
 constexpr timespec kAttachPause{0, 1'000'000};
 // ns: what stands in the way of an attach may have gone by then.
 constexpr uint64_t kExecEnds = 300'000'000, kOrphanLeaves = 10'000'000'000, kOrphanUntold = 100'000'000;
+constexpr uint64_t kAnotherComes = 50'000'000;  // ns: the first thread ends, for one that has called exec
 constexpr std::chrono::seconds kRepairWait(3);
 // ms that the process may go on before another thread is asked: one in an uninterruptible sleep may not stop
 // for long, all others do as soon as they get a processor.
@@ -100,6 +101,7 @@ std::optional<Engine::NotAttached> Engine::try_attach(pid_t pid) {
     const std::string reason = why_seize_failed(now, error_number);
     detach({pid});
     NotAttached answer = not_attached(pid, now, reason);
+    if (error_number == EPERM && now.tracer == 0) answer.may_pass = std::max(answer.may_pass, kAnotherComes);
     if (error_number == ESRCH) answer.may_pass = std::max(answer.may_pass, kExecEnds);
     return answer;
   }

@@ -339,12 +339,7 @@ void Engine::arm_attached(const Process& attached) {
       let_go();
       if (runs()) open_traps(*image, Wait::yes);
     };
-    const auto handler_raised = [&] {
-      if (!borrowers_lack_bridge(*image)) return;
-      let_go();
-      bridge_borrowers(pid, *image);
-      if (runs()) (void)need_stopped();
-    };
+    const auto handler_raised = [&] { at_raised_handler(pid, *image, let_go, need_stopped); };
     const NeedStopped stops{look_first, all, let_go, masks_watched, handler_raised};
     image->sync(Image::Moment::attach, who, stops);
     if (runs()) image->sync_behind_hook(who, stops);

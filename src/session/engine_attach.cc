@@ -339,7 +339,9 @@ void Engine::arm_attached(const Process& attached) {
       let_go();
       if (runs()) open_traps(*image, Wait::yes);
     };
-    const auto handler_raised = [&] { at_raised_handler(pid, *image, let_go, need_stopped); };
+    const auto handler_raised = [&] {
+      if (borrowers_lack_bridge(*image)) bridge_borrowers(pid, *image);
+    };
     const NeedStopped stops{look_first, all, let_go, masks_watched, handler_raised};
     image->sync(Image::Moment::attach, who, stops);
     if (runs()) image->sync_behind_hook(who, stops);

@@ -71,15 +71,6 @@ void Engine::bridge_borrowers(pid_t pid, Image& image) {
   open_traps_and_look(pid, image);
 }
 
-// The one that has been stopped for that runs meanwhile, where there are such, and stands again behind it.
-void Engine::at_raised_handler(pid_t pid, Image& image, const std::function<void()>& let_go,
-                               const NeedStopped& need_stopped) {
-  if (!borrowers_lack_bridge(image)) return;
-  let_go();
-  bridge_borrowers(pid, image);
-  if (still_running(pid, image) != nullptr) (void)need_stopped();
-}
-
 // At a stop of its that we asked for; consumed, at the program's registers behind it.
 void Engine::bridge_at_stop(Task& borrower, Image& image) {
   rewind(borrower);

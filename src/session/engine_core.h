@@ -215,8 +215,6 @@ class Engine {
   static bool has_copied_bridge(const Task& task, const Image& image);
   bool borrowers_lack_bridge(const Image& image) const;
   void bridge_borrowers(pid_t pid, Image& image);
-  void at_raised_handler(pid_t pid, Image& image, const std::function<void()>& let_go,
-                         const NeedStopped& need_stopped);
   void bridge_at_stop(Task& borrower, Image& image);
   void ask_borrowers(const Image& image);
   static void bridge_born(Task& borrower, Image& image);

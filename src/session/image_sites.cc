@@ -91,6 +91,7 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
     failure = space_->make_room(near, sites, *stopped, maps_, find_slack(), raise);
   }
   if (!failure.empty()) decline_survival(failure);
+  need_stopped.let_go();  // what follows may take longer than all this
   if (raised) need_stopped.handler_raised();
   return failure;
 }
@@ -345,7 +346,6 @@ void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
     const elf::LoadedObject* target = object(id);
     if (target == nullptr) continue;
     const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
-    need_stopped.let_go();
     // One that is placed without room is unknown to the handler: its turn comes.
     if (object(id) == nullptr || (!no_room.empty() && unfinished_)) continue;
     for (const plan::ProbePoint* point : points) arm_point(*point, no_room);

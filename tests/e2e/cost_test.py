@@ -6,6 +6,7 @@ there is once goes away. The front end is halted meanwhile: how often it is woke
 Where strace may not trace the engine, the test ends with status 77, "skipped", and says why.
 """
 import collections
+import contextlib
 import os
 import re
 import shutil
@@ -151,6 +152,47 @@ class Cost(unittest.TestCase):
         cost, result = cost_of_a_call("getppid", ["-x", "add"])
         self.assertEqual(result.trace.count("add"), 0)
         self.assertLessEqual(sum(cost.values()), OTHERS, cost)
+
+
+@contextlib.contextmanager
+def all_seen(calls):
+    """rtrace, all of whose calls of those system calls are written to the file that is given."""
+    plain = harness.RTRACE
+    with tempfile.TemporaryDirectory() as folder:
+        log, seen = os.path.join(folder, "log"), os.path.join(folder, "rtrace")
+        with open(seen, "w") as file:
+            file.write("#!/bin/sh\nexec strace -D -f -s 1 -e trace=%s -e signal=none -o '%s' -- '%s' \"$@\"\n" % (
+                calls, log, os.path.abspath(shutil.which(plain) or plain)))
+        os.chmod(seen, 0o755)
+        harness.RTRACE = seen
+        try:
+            yield log
+        finally:
+            harness.RTRACE = plain
+
+
+class Attaching(unittest.TestCase):
+    def test_holds_no_thread_while_it_looks_for_what_is_to_be_patched(self):
+        """A thread stands while it makes rtrace's calls, and runs on before the first byte of code is written."""
+        with all_seen("ptrace,pwrite64") as log, harness.Target([harness.target("repeats"), "add"]) as process:
+            process.expect("pid ")
+            rtrace = harness.Attached(["-x", "add"], [process.pid])
+            seen = harness.read_text(log)
+            rtrace.stop()
+        held, holds, written = set(), 0, 0
+        for line in seen.splitlines():
+            if match := re.search(r"ptrace\((PTRACE_\w+), (\d+)", line):
+                request, tid = match.groups()
+                if request == "PTRACE_INTERRUPT":
+                    held.add(tid)
+                    holds += 1
+                elif request in ("PTRACE_CONT", "PTRACE_LISTEN"):
+                    held.discard(tid)
+            elif re.search(r'pwrite64\(\d+, "\\(314|303)", 1,', line):
+                self.assertEqual(held, set(), "%s\n%s" % (line, seen))
+                written += 1
+        self.assertGreaterEqual(holds, 1, seen)
+        self.assertGreaterEqual(written, 5, seen)
 
 
 def cannot():

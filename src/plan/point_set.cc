@@ -27,16 +27,8 @@ void merge(ProbePoint& into, const ProbePoint& from) {
 
 }  // namespace
 
-NameRank rank_of(std::string_view name, bool literal, bool clone, bool global) {
-  return {.not_literal = !literal,
-          .clone = clone,
-          .not_global = !global,
-          .underscores = std::min(name.find_first_not_of('_'), name.size()),
-          .name = std::string(name)};
-}
-
 PointSet::Key PointSet::key_of(const ProbePoint& point) {
-  bool named = point.kind == ProbeKind::sdt || (point.kind == ProbeKind::plt && !point.only_from_caller);
+  const bool named = point.kind == ProbeKind::sdt || point.kind == ProbeKind::plt;
   return {point.address,          point.kind, point.caller_object,
           point.only_from_caller, point.pair, named ? point.name : std::string()};
 }

@@ -159,39 +159,22 @@ void CallTracer::observe_entries(Task& task, const mech::BreakpointSite& site, s
   above_ = words_above(memory_, regs_.sp() + kWord);
   const auto return_address = memory_.read_value<uint64_t>(regs_.sp());
   if (!return_address) return;  // no stack: the call itself is about to fault
-  for (const Owner& owner : owners) observe_entry(task, site, owner, VirtAddr{*return_address}, need_stopped);
+  for (const Owner& owner : owners)
+    observe_entry(task, site, owners, owner, VirtAddr{*return_address}, need_stopped);
   // Where it leads comes next, or nothing with that stack does.
   const bool jumps = std::ranges::any_of(
       owners, [&](const Owner& owner) { return services_.registry.at(owner.probe).tail_jump; });
   if (!jumps && task.tail_jump && task.tail_jump->sp == regs_.sp()) task.tail_jump.reset();
 }
 
-bool CallTracer::counts(const Task& task, const Probe& probe, VirtAddr site, elf::ObjectId caller,
-                        VirtAddr return_address) const {
-  if (!probe.only_from_caller) return true;
-  // A call that came through the caller's stub has been seen there.
-  const event::Frame* top = task.stack.top();
-  if (top != nullptr && top->identity == event::FrameIdentity::at_entry(regs_, return_address) &&
-      top->site != site) {
-    const decode::ProbeLabel& seen = services_.registry.at(top->probe).label;
-    if (seen.kind == decode::ProbeLabel::Kind::call_site && seen.name == probe.label.name &&
-        seen.caller == probe.label.caller)
-      return false;
-  }
-  if (task.process->image->is_call_of(probe.label, caller, return_address)) return true;
-  return task.tail_jump && task.tail_jump->caller == caller && task.tail_jump->sp == regs_.sp() &&
-         services_.registry.at(task.tail_jump->probe).label.name == probe.label.name;
-}
-
-void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
-                               const mech::BreakpointSite::Owner& owner, VirtAddr return_address,
-                               const NeedStopped& need_stopped) {
+void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site, std::span<const Owner> owners,
+                               const Owner& owner, VirtAddr return_address, const NeedStopped& need_stopped) {
   Probe& probe = services_.registry.at(owner.probe);
   if (probe.tail_jump) {
     task.tail_jump = Task::TailJump{owner.caller, regs_.sp(), owner.probe};
     return;
   }
-  if (!counts(task, probe, site.address, owner.caller, return_address) ||
+  if (!is_owners(task, site.address, owners, owner, return_address) ||
       is_turn_of_loop(task, probe, site.address, return_address))
     return;
   services_.registry.hit(probe);
@@ -209,14 +192,6 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site,
     memory_.set_live(nullptr);
   }
   entered_.push_back(std::move(entered));
-}
-
-bool CallTracer::is_turn_of_loop(const Task& task, const Probe& probe, VirtAddr site,
-                                 VirtAddr return_address) const {
-  const event::Frame* top = task.stack.top();
-  return top != nullptr && top->probe == probe.id &&
-         top->identity == event::FrameIdentity::at_entry(regs_, return_address) &&
-         task.process->image->branches_to_entry(site);
 }
 
 CallTracer::Entered CallTracer::begin_entered(Task& task, Probe& probe, VirtAddr return_address) {

@@ -79,14 +79,16 @@ class CallTracer {
   void recorded_return(Task& task, const WrappedFunction& function, const mech::Record& record,
                        const std::optional<arch::VectorRegs>& vectors);
   static void forget_recorded(Task& task, event::CallId call);
+  // --- calls_owned.cc
+  CallOf call_of(const Task& task, VirtAddr site, const Owner& owner, VirtAddr return_address) const;
+  bool is_owners(const Task& task, VirtAddr site, std::span<const Owner> owners, const Owner& owner,
+                 VirtAddr return_address) const;
   // A function that jumps to its own first instruction.
   bool is_turn_of_loop(const Task& task, const Probe& probe, VirtAddr site, VirtAddr return_address) const;
   Entered begin_entered(Task& task, Probe& probe, VirtAddr return_address);
   void enter_frame(Task& task, Entered& entered, VirtAddr site);
-  void observe_entry(Task& task, const mech::BreakpointSite& site, const mech::BreakpointSite::Owner& owner,
-                     VirtAddr return_address, const NeedStopped& need_stopped);
-  bool counts(const Task& task, const Probe& probe, VirtAddr site, elf::ObjectId caller,
-              VirtAddr return_address) const;
+  void observe_entry(Task& task, const mech::BreakpointSite& site, std::span<const Owner> owners,
+                     const Owner& owner, VirtAddr return_address, const NeedStopped& need_stopped);
   void capture_entry(const Task& task, std::span<const Owner> owners);
   std::span<const std::byte> stack_arguments(size_t size);
   decode::CallDecoder::Entered decode_entry(Entered& entered);

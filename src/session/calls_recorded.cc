@@ -79,8 +79,9 @@ void CallTracer::recorded_entry(Task& task, const WrappedFunction& function, con
   Probe& probe = services_.registry.at(function.probe);
   regs_ = at_entry(record, function.entry, task.thread_pointer);
   const VirtAddr return_address{record.return_address};
+  const Owner owner{function.probe, function.caller};
   const bool seen =
-      function.through_slot || (counts(task, probe, function.entry, function.caller, return_address) &&
+      function.through_slot || (is_owners(task, function.entry, {&owner, 1}, owner, return_address) &&
                                 !is_turn_of_loop(task, probe, function.entry, return_address));
   if (!seen) return;
   services_.registry.hit(probe);

@@ -26,6 +26,9 @@
 
 namespace rtrace::session {
 
+// What the code in front of a return address tells: by which name it calls, or nothing of that.
+enum class CallOf : uint8_t { another, unnamed, its };
+
 class Image {
  public:
   // Whether the process may run meanwhile, or stands at its exec until begin() is done.
@@ -62,9 +65,9 @@ class Image {
   bool settled() const { return relocated_once_; }
   // As far as there is anything to arm yet.
   bool is_armed() const { return armed() > 0 || settled(); }
-  // Whether a call of that function that is to return there is one of that object's code: not one that its
-  // code has made of another, which has jumped there (a tail call).
-  bool is_call_of(const decode::ProbeLabel& callee, elf::ObjectId caller, VirtAddr return_address);
+  // Whether a call that has come to that function, and is to return there, was made of it by that object's
+  // code: not of another, which has jumped there (a tail call), or by another name of it.
+  CallOf call_of(const decode::ProbeLabel& callee, elf::ObjectId caller, VirtAddr return_address);
 
   // Reads the link map and the symbols of what is in it, so that the work under a stop is short. The process
   // runs.
@@ -306,8 +309,8 @@ class Image {
   std::string hear_recorder(const NeedStopped& need_stopped);
   void unwrap_child(const mech::Trampolines& parent, const std::string& why, const NeedStopped& need_stopped);
   void wrap_waiting(const std::vector<pid_t>& all);
-  static bool calls_another(const elf::LoadedObject& caller, VirtAddr return_address,
-                            const std::string& name);
+  static CallOf call_by_slot(const elf::LoadedObject& caller, VirtAddr return_address,
+                             const std::string& name);
   // image_slots.cc
   void spread_heat(const plan::Plan& plan, std::vector<VirtAddr>& hot);
   void examine_slots();
@@ -377,7 +380,7 @@ class Image {
   std::set<int> errno_missed_;                      // namespaces for which it was said that there is none
   std::unordered_map<VirtAddr, std::string> unseen_returns_;
   std::unordered_map<VirtAddr, bool> branches_to_entry_;
-  std::map<std::pair<VirtAddr, event::ProbeId>, bool> calls_another_;  // by return address and callee
+  std::map<std::pair<VirtAddr, event::ProbeId>, CallOf> calls_;  // by return address and callee
   struct Resolving {
     pid_t tid = 0;
     VirtAddr resolver;

@@ -32,30 +32,35 @@ const elf::LoadedObject* Image::code_at(VirtAddr address) {
   return kernels != nullptr && kernels->maps(address) ? kernels : nullptr;
 }
 
-bool Image::is_call_of(const decode::ProbeLabel& callee, elf::ObjectId id, VirtAddr return_address) {
+CallOf Image::call_of(const decode::ProbeLabel& callee, elf::ObjectId id, VirtAddr return_address) {
   const elf::LoadedObject* caller = object(id);
-  if (caller == nullptr || !caller->maps_executable(return_address)) return false;
-  const auto [known, fresh] = calls_another_.try_emplace({return_address, callee.id}, false);
-  if (fresh) known->second = calls_another(*caller, return_address, callee.name);
-  return !known->second;
+  if (caller == nullptr || !caller->maps_executable(return_address)) return CallOf::another;
+  const auto [known, fresh] = calls_.try_emplace({return_address, callee.id}, CallOf::unnamed);
+  if (fresh) known->second = call_by_slot(*caller, return_address, callee.name);
+  return known->second;
 }
 
-// By what stands in front of the return address: `call *slot(%rip)`, and whose slot that is. What has been
-// written to it meanwhile, and pointers of the program's own, do not matter.
-bool Image::calls_another(const elf::LoadedObject& caller, VirtAddr return_address, const std::string& name) {
-  constexpr size_t kLength = 6;
-  const VirtAddr at = return_address - kLength;
-  const auto call = arch::decode(caller.file->bytes_at(caller.in_file(at), kLength), at);
-  if (!call || call->kind != arch::Insn::Kind::call_indirect || call->length != kLength ||
-      !call->rip_reference)
-    return false;
-  bool another = false;
+// By what stands in front of the return address: `call *slot(%rip)` or `call stub`, and whose slot that is.
+// What has been written to it meanwhile, and pointers of the program's own, do not matter.
+CallOf Image::call_by_slot(const elf::LoadedObject& caller, VirtAddr return_address,
+                           const std::string& name) {
+  const auto before = [&](uint64_t length) {
+    const VirtAddr at = return_address - length;
+    auto insn = arch::decode(caller.file->bytes_at(caller.in_file(at), length), at);
+    return insn && insn->length == length ? insn : std::nullopt;
+  };
+  const auto loads = before(6), direct = before(5);
+  const bool through_slot = loads && loads->kind == arch::Insn::Kind::call_indirect && loads->rip_reference;
+  const bool through_stub = direct && direct->kind == arch::Insn::Kind::call && direct->target;
+  CallOf call = CallOf::unnamed;
   for (const elf::CallSlot& slot : caller.file->call_slots()) {
-    if (caller.at(slot.slot) != *call->rip_reference) continue;
-    if (slot.name == name) return false;
-    another = true;
+    const bool goes = (through_slot && caller.at(slot.slot) == *loads->rip_reference) ||
+                      (through_stub && slot.stub && caller.at(*slot.stub) == *direct->target);
+    if (!goes) continue;
+    if (slot.name == name) return CallOf::its;
+    call = CallOf::another;
   }
-  return another;
+  return call;
 }
 
 }  // namespace rtrace::session

@@ -154,7 +154,7 @@ void Image::sync(Moment moment, event::TraceeId who, const NeedStopped& need_sto
   adopt_program(*map);
   unseen_returns_.clear();
   branches_to_entry_.clear();
-  calls_another_.clear();
+  calls_.clear();
   errno_offsets_.clear();
   plan::Objects added;
   for (const auto& entry : changes.added)

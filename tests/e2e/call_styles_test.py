@@ -217,6 +217,19 @@ class Names(unittest.TestCase):
         result = self.loads("-x", "*_work", libraries=(("libalias_zero.so", 5),))
         self.assertEqual(count(result, r"\w+@libalias_zero\.so\("), 5, result)
 
+    def test_each_call_of_a_function_with_two_names_is_shown_by_the_one_it_is_called_by(self):
+        each = {"strtol": 1, "strtoll": 3, "memcpy": 2, "memmove": 1}
+        for program in ("two_names", "two_names_noplt", "two_names_noplt_exec"):
+            for options, names in (((), tuple(each)), (("-e", "strtoll", "-e", "memmove"), ("strtoll", "memmove")),
+                                   (("-e", "strtol+strtoll+memcpy+memmove@MAIN"), tuple(each)),
+                                   (("-l", "libc"), tuple(each))):
+                with self.subTest(program=program, options=options):
+                    result = trace(options, program, str(CALLS))
+                    shown = {name: count(result, r"^(?:%s->)?%s\(" % (program, name)) for name in each}
+                    self.assertEqual(shown, {name: CALLS * each[name] if name in names else 0 for name in each}, result)
+                    self.assertEqual(count(result, r'.*strtoll\("4", nil, 8\) += 4$'),
+                                     CALLS if "strtoll" in names else 0, result)
+
     def test_names_packed_into_a_stripped_library(self):
         result = self.loads("--explain", "-x", "garbage_collect", libraries=(("libpacked.so", 1),))
         self.assertEqual(count(result, r"garbage_collect@libstatics\.so\(\d+\) += \d+$"), 5, result)

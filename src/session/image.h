@@ -318,7 +318,6 @@ class Image {
   void wrap_slots(std::vector<Waiting>& waiting, std::span<const mech::StoppedThread> threads);
   mech::Trampolines::Answer wrap_slot(Waiting& function, std::span<const Waiting* const> jumps,
                                       std::span<const mech::StoppedThread> threads);
-  bool leads_there_too(const Waiting& function) const;
   std::variant<mech::Trampolines::Function, mech::Declined> wanted_for(const Waiting& function);
   void note_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped);
   bool has_gone(const Waiting& function);

@@ -106,16 +106,6 @@ void Image::wrap_slots(std::vector<Waiting>& waiting, std::span<const mech::Stop
   }
 }
 
-// By another name: calls by that are calls of the function from there, too.
-bool Image::leads_there_too(const Waiting& function) const {
-  const elf::LoadedObject* caller = object(function.point.caller_object);
-  return caller != nullptr && std::ranges::any_of(caller->file->call_slots(), [&](const elf::CallSlot& slot) {
-           const VirtAddr at = caller->at(slot.slot);
-           return at != function.point.slot &&
-                  space_->memory().read_value<uint64_t>(at) == function.point.address.value;
-         });
-}
-
 mech::Trampolines::Answer Image::wrap_slot(Waiting& function, std::span<const Waiting* const> jumps,
                                            std::span<const mech::StoppedThread> threads) {
   const plan::ProbePoint& point = function.point;
@@ -125,7 +115,6 @@ mech::Trampolines::Answer Image::wrap_slot(Waiting& function, std::span<const Wa
     if (++function.empty_slot > kMostTries) return mech::Declined{"its GOT slot leads to no known code"};
     return mech::Busy{"its GOT slot has not been filled yet"};
   }
-  if (leads_there_too(function)) return mech::Declined{"another GOT slot leads to the same function"};
   auto made = wanted_for(function);
   if (auto* declined = std::get_if<mech::Declined>(&made)) return std::move(*declined);
   auto& wanted = std::get<mech::Trampolines::Function>(made);

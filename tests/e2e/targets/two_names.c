@@ -7,7 +7,9 @@ static char here[64], there[64] = "there";
 static volatile size_t size = 7;
 static volatile long long sum;
 
-__attribute__((noinline)) static long long as_tail(const char* text) { return strtoll(text, 0, 8); }
+__attribute__((noinline)) static long long as_tail(const char* text) {
+  return strtoll(text, 0, 8);
+}
 
 static int number(const char* digits) {  // atoi() is one more strtol()
   int found = 0;

@@ -124,6 +124,8 @@ Frame& CallStack::enter(const FrameIdentity& identity, VirtAddr site, ProbeId pr
       dead);
   settle_active(identity, above, probe, now, dead);
   bool chained = !active_.empty() && active_.back().frame.identity == identity;
+  if (const auto last = last_entered_.find(identity.sp); last != last_entered_.end() && !chained)
+    last->second = next_age_;
   const auto frames_below = static_cast<unsigned>(depth());
   const bool recursive = active_of_[probe]++ > 0;
   active_.push_back(
@@ -153,6 +155,7 @@ void CallStack::leave(const FrameIdentity& identity, Timestamp now, std::vector<
     found = left_.index.find(identity);
   }
   const auto newest = most_like(found->second, above);
+  resumes_ |= !active;  // else it is one of those that look alike, and may well be the active one
   const auto oldest = oldest_of_chain(newest);
   for (auto it = newest;; --it) {
     returned.push_back(it->frame);
@@ -172,6 +175,7 @@ bool CallStack::leave_left_call(const FrameIdentity& identity, CallId call, Time
       std::ranges::find_if(alike, [&](const LeftList::iterator& it) { return it->frame.call == call; });
   if (entry == alike.end()) return false;
   const LeftList::iterator newest = *entry;
+  resumes_ = true;
   returned.push_back(newest->frame);
   returned.back().duration = since(newest->frame.entered, now);
   if (!newest->frame.chained) {
@@ -207,6 +211,7 @@ std::vector<Frame> CallStack::clear(Timestamp now) {
   active_.clear();
   left_.list.clear();
   left_.index.clear();
+  last_entered_.clear();
   std::vector<Frame> frames;
   frames.reserve(all.size());
   for (const Entry& entry : all) frames.push_back(entry.frame);
@@ -240,6 +245,7 @@ void CallStack::settle_times(size_t first, Timestamp now) {
 void CallStack::keep_left(const Entry& entry, std::vector<Frame>& dead) {
   Alike& alike = left_.index[entry.frame.identity];
   if (!entry.frame.chained && alike.size() == kMaxAlike) bury_left(alike.front(), dead);
+  last_entered_.try_emplace(entry.frame.identity.sp, entry.age);
   left_.list.push_back(entry);
   left_.list.back().frame.left = true;
   if (entry.frame.chained)
@@ -259,11 +265,21 @@ void CallStack::bury_left(LeftList::iterator newest, std::vector<Frame>& dead) {
   forget_left(newest);
 }
 
+void CallStack::bury_left(const std::unordered_set<CallId>& calls, std::vector<Frame>& dead) {
+  std::vector<LeftList::iterator> gone;
+  for (const auto& [identity, alike] : left_.index)
+    for (const LeftList::iterator& newest : alike)
+      if (calls.contains(newest->frame.call)) gone.push_back(newest);
+  std::ranges::sort(gone, {}, [](const LeftList::iterator& newest) { return newest->age; });
+  for (const LeftList::iterator& newest : gone) bury_left(newest, dead);
+}
+
 void CallStack::forget_left(LeftList::iterator newest) {
   auto found = left_.index.find(newest->frame.identity);
   std::erase(found->second, newest);
   if (found->second.empty()) left_.index.erase(found);
   left_.list.erase(oldest_of_chain(newest), std::next(newest));
+  if (left_.list.empty()) last_entered_.clear();
 }
 
 CallStack::LeftList::iterator CallStack::oldest_of_chain(LeftList::iterator newest) {

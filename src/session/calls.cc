@@ -49,6 +49,7 @@ void CallTracer::observe(Task& task, const mech::BreakpointSite& site, const arc
     calls = calls_;
   }
   if (!calls.empty()) observe_entries(task, site, calls, need_stopped);
+  if (may_have_unwound(task)) bury(task, unwound(task));
 }
 
 event::Timestamp CallTracer::thread_time(const Task& task) const {
@@ -307,53 +308,6 @@ void CallTracer::report_return(const Task& task, Returned& returned) {
 
 bool CallTracer::inherited(const Task& task, event::CallId call) {
   return static_cast<uint64_t>(call) < task.inherited_below;
-}
-
-decode::CallAbandoned CallTracer::abandoned(const Task& task, const event::Frame& frame) const {
-  const Probe& probe = services_.registry.at(frame.probe);
-  decode::CallAbandoned record{&probe.label, frame.call,      frame.depth, frame.duration,
-                               frame.self,   frame.recursive, false};
-  if (const auto open = task.open_calls.find(frame.call); open != task.open_calls.end())
-    record.arguments = probe.decoder->abandon(open->second.entry, open->second.stack,
-                                              carried_by(open->second.vectors, open->second.before));
-  record.inherited = inherited(task, frame.call);
-  return record;
-}
-
-void CallTracer::abandon_all(Task& task) {
-  // The newest first: that is the order in which they stand open in the trace.
-  task.clock.halted(monotonic_now());
-  auto frames = task.stack.clear(thread_time(task));
-  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-    abandon_pairs(task, frame->call);
-    services_.reporter.take(task.id, timestamp(), abandoned(task, *frame));
-  }
-  tell_open_counts(task, false);
-  abandon_pairs(task);
-  task.open_calls.clear();
-  task.recorded.clear();
-}
-
-void CallTracer::leave_open(Task& task) {
-  task.clock.halted(monotonic_now());
-  auto frames = task.stack.clear(thread_time(task));
-  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-    auto record = abandoned(task, *frame);
-    record.still_open = true;
-    services_.reporter.take(task.id, timestamp(), std::move(record));
-  }
-  tell_open_counts(task, true);
-  leave_pairs_open(task);
-  task.open_calls.clear();
-  task.recorded.clear();
-}
-
-void CallTracer::tell_open_counts(Task& task, bool still_open) {
-  for (const OpenCounted& call : std::exchange(task.open_counts, {}))
-    services_.reporter.take(
-        task.id, timestamp(),
-        decode::CallAbandoned{
-            &services_.registry.at(call.probe).label, {}, 0, call.duration, call.self, false, still_open});
 }
 
 }  // namespace rtrace::session

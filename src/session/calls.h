@@ -1,6 +1,7 @@
 // What happens when a thread meets a site: calls and returns become records.
 #pragma once
 
+#include <unordered_set>
 #include <vector>
 
 #include "backtraces.h"
@@ -40,6 +41,15 @@ class CallTracer {
   void abandon_pairs(Task& task, event::CallId after = event::CallId{});
   // The number of the next call that is entered: those of a fork child's parent are below.
   uint64_t next_call() const { return next_call_; }
+  // Of those that are left, the calls that will not return: as far as that can be told, while all that the
+  // task has recorded before is read, or is read before they are told.
+  struct Unwound {
+    std::unordered_set<event::CallId> calls;
+    size_t others = 0;  // that were left as well
+  };
+  static bool may_have_unwound(const Task& task);
+  static Unwound unwound(const Task& task);
+  void tell_unwound(Task& task, const Unwound& gone);
   // Those of a task that runs on untraced.
   void leave_open(Task& task);
 
@@ -105,6 +115,7 @@ class CallTracer {
                   decode::CallEntered& record);
   void report_return(const Task& task, Returned& returned);
   static bool inherited(const Task& task, event::CallId call);
+  void bury(Task& task, const Unwound& gone);
   event::Timestamp thread_time(const Task& task) const;
   decode::CallAbandoned abandoned(const Task& task, const event::Frame& frame) const;
   OpenCall take_open(Task& task, event::CallId call);

@@ -225,6 +225,7 @@ class Engine {
   bool takes_long(pid_t tid) const;
   void serve(const tracee::WaitEvent& event);
   bool take_records();
+  std::map<pid_t, CallTracer::Unwound> look_for_unwound() const;
   bool recorded_lately() const;
   void take_records_of(Task& task);
   void take_records_before(const Task& thread);

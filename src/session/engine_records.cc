@@ -29,6 +29,17 @@ bool Engine::take_records_in_turn(bool met_event) {
   return recording_;
 }
 
+// In threads that run: told when all that was recorded before is read.
+std::map<pid_t, CallTracer::Unwound> Engine::look_for_unwound() const {
+  std::map<pid_t, CallTracer::Unwound> found;
+  for (const auto& [tid, task] : tasks_) {
+    if (!CallTracer::may_have_unwound(*task)) continue;
+    found.emplace(tid, CallTracer::unwound(*task));
+    task->left_before = task->stack.left();  // until it is told, at the latest when there are more
+  }
+  return found;
+}
+
 // Some of each thread's, as far as time allows. Whether there was anything: then there may be more.
 bool Engine::take_records() {
   if (!ticks_ || services_.recording != agent::Mode::record) return false;
@@ -41,14 +52,22 @@ bool Engine::take_records() {
     for (uint64_t slot : process->image->recordings()->records().used())
       rings.emplace_back(process->image, slot);
   }
+  const auto unwound = look_for_unwound();
   const uint64_t begin = monotonic_now();
   size_t count = 0;
+  bool all = true;
   for (size_t looked = 0; looked < rings.size(); ++looked) {
     const auto& [image, slot] = rings[next_ring_++ % rings.size()];
     const size_t some = take_ring(*image, slot, kSome, kNobody);
     count += some;
-    if (some > 0 && monotonic_now() - begin > kTurn) break;
+    all = all && some < kSome;
+    if (some == 0 || monotonic_now() - begin <= kTurn) continue;
+    all = false;
+    break;
   }
+  if (all)
+    for (const auto& [tid, calls] : unwound)
+      if (const auto task = tasks_.find(tid); task != tasks_.end()) calls_.tell_unwound(*task->second, calls);
   if (count == 0) return false;
   recorded_at_ = monotonic_now();
   cpu_.run_free(recorded_at_);

@@ -202,6 +202,7 @@ void Engine::on(Task& task, tracee::NewTask stop) {
     // When the child comes to its first stop the parent may have returned from what it is in now.
     const bool followed = follows(*task.process);
     if (followed && !*shares) {
+      calls_.tell_unwound(task, CallTracer::unwound(task));
       birth.open = task;
       birth.open.inherited_below = calls_.next_call();
       birth.replays = task.replays;

@@ -82,6 +82,7 @@ struct RecordedCall {
 struct LiveCalls {
   event::ThreadClock clock;
   event::CallStack stack;
+  size_t left_before = 0;                                  // of its left ones, when they were last looked at
   uint64_t own_time = 0;                                   // ns: of all calls that have returned
   uint64_t own_time_told = 0;                              // of that, what its recorder knows of
   uint64_t inherited_below = 0;                            // CallIds of those that its parent was in

@@ -3,7 +3,10 @@
 
 The functions of libcounted count themselves, and the trace is compared with that: see counting.py.
 """
+import collections
+import json
 import re
+import tempfile
 import unittest
 
 import counting
@@ -125,6 +128,58 @@ class Exceptions(ControlFlow):
         self.assertEqual((counting.said(result.stdout), result.status), self.untraced(words), result)
         for name, calls in zip(names, (400, 200, 600, 600, 600)):
             self.assertEqual(len(re.findall(r"(?m)^%s@lib" % name, result.trace)), calls, name)
+
+
+class LeftForGood(unittest.TestCase):
+    """Calls that exceptions have left in a process that goes on, as a server's do."""
+    COUNT = 400
+
+    @staticmethod
+    def ask(process, line):
+        process.process.stdin.write(line + "\n")
+        process.process.stdin.flush()
+        process.expect("done")
+
+    def traced(self, *options, lines=("400",), look=None):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf, \
+                harness.Target([harness.target("requests")]) as process:
+            conf.write("long parse(long, string);\nlong handle(long);\n")
+            conf.flush()
+            process.expect("pid ")
+            rtrace = harness.Attached(["-F", conf.name, *options, "-x", "parse", "-x", "handle"], [process.pid])
+            try:
+                for line in lines:
+                    self.ask(process, line)
+                if look is not None:
+                    look(rtrace)
+                result = rtrace.stop()
+            finally:
+                rtrace.abandon()
+        self.assertEqual(result.status, 0, result)
+        return result
+
+    def calls(self, result):
+        records = [json.loads(line) for line in result.trace.splitlines()]
+        return collections.Counter((call["name"], call.get("outcome") or "returned", call.get("inherited", False))
+                                   for call in records if call["type"] == "call")
+
+    def test_they_do_not_stand_open_when_rtrace_leaves(self):
+        calls = self.calls(self.traced("--json"))
+        # Of the last one nothing has begun in its place yet.
+        self.assertLessEqual(calls.pop(("parse", "open", False), 0), 1, calls)
+        self.assertEqual(calls, {("handle", "returned", False): self.COUNT, ("parse", "returned", False): self.COUNT // 2,
+                                 ("parse", "no return", False): self.COUNT // 2}, calls)
+
+    def test_children_are_not_in_them(self):
+        calls = self.calls(self.traced("-f", "--json", lines=("400", "fork", "fork", "fork")))
+        self.assertEqual([call for call in calls if call[2]], [], calls)
+
+    def test_they_are_told_of_while_the_process_goes_on(self):
+        def look(rtrace):
+            harness.wait_until(lambda: len(re.findall("parse resumed> <no return", harness.read_text(rtrace.output))) >=
+                               self.COUNT // 2 - 32, "calls that were left are told of")
+        result = self.traced(look=look)
+        self.assertEqual(len(re.findall("parse resumed> <no return", result.trace)), self.COUNT // 2, result)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@
 #include <list>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "rtrace/agent/caller_words.h"
@@ -136,6 +137,21 @@ class CallStack {
     for (const Entry& entry : left_.list) take(entry.frame.identity.return_address);
   }
 
+  // Left frames. Which of them will not return after all is known to whoever can read the stack; `overlaid`:
+  // another call has begun in the same place since.
+  size_t left() const { return left_.list.size(); }
+  template <typename Take>
+  void for_each_left(Take take) const {
+    for (const Entry& entry : left_.list) {
+      const auto last = last_entered_.find(entry.frame.identity.sp);
+      take(entry.frame, last != last_entered_.end() && last->second > entry.age);
+    }
+  }
+  // Those of these calls that are left ones, and what is chained to them, go to `dead`.
+  void bury_left(const std::unordered_set<CallId>& calls, std::vector<Frame>& dead);
+  // Whether a left frame has ever returned: stacks are switched here.
+  bool resumes() const { return resumes_; }
+
   size_t depth() const { return active_.size() + nested_; }
   size_t size() const { return active_.size() + left_.list.size(); }
   // The newest active frame, for signal handlers and backtraces.
@@ -185,8 +201,10 @@ class CallStack {
   std::vector<Entry> active_;
   std::unordered_map<ProbeId, uint32_t> active_of_;  // how many of each probe
   LeftFrames left_;
+  std::unordered_map<VirtAddr, uint64_t> last_entered_;  // ages, at the stack pointers of left frames
   uint64_t next_age_ = 0;
   size_t nested_ = 0;
+  bool resumes_ = false;
 };
 
 }  // namespace rtrace::event

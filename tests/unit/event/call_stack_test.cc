@@ -440,6 +440,49 @@ TEST_F(CallStackTest, ANamedCallThatWasLeftReturnsWithoutItsChain) {
   EXPECT_THAT(leave_call(identity(200), 3), ElementsAre(3));
 }
 
+TEST_F(CallStackTest, OfLeftFramesThoseAreOverlaidInWhosePlaceAnotherHasBegun) {
+  enter(identity(50), kF);                    // 1, left by an exception
+  enter(identity(90), kG);                    // 2
+  enter(identity(50), kF, CallerWords{{1}});  // 3, in the place of 1
+  enter(identity(80), kG);                    // 4, which leaves 3
+  std::vector<std::pair<int, bool>> left;
+  stack.for_each_left(
+      [&](const Frame& frame, bool overlaid) { left.emplace_back(static_cast<int>(frame.call), overlaid); });
+  EXPECT_THAT(left, ElementsAre(std::pair(1, true), std::pair(3, false)));
+}
+
+TEST_F(CallStackTest, AChainIsNotOverlaidByItself) {
+  enter(identity(50), kF);                    // 1
+  enter(identity(90), kG);                    // 2
+  enter(identity(50), kF, CallerWords{{1}});  // 3
+  enter(identity(50), kG, CallerWords{{1}});  // 4, a tail call
+  enter(identity(80), kH);                    // 5
+  std::vector<uint64_t> overlaid;
+  stack.for_each_left([&](const Frame& frame, bool is) {
+    if (is) overlaid.push_back(static_cast<uint64_t>(frame.call));
+  });
+  EXPECT_THAT(overlaid, ElementsAre(1));
+}
+
+TEST_F(CallStackTest, LeftCallsAreBuriedByTheirNames) {
+  enter(identity(50), kF);
+  enter(identity(40), kG);
+  enter(identity(90), kH);
+  stack.bury_left({CallId{2}, CallId{3}}, dead);
+  ASSERT_EQ(dead.size(), 1u);
+  EXPECT_EQ(dead[0].call, CallId{2});
+  EXPECT_EQ(stack.left(), 1u);
+  EXPECT_THAT(leave(identity(50)), ElementsAre(1));
+}
+
+TEST_F(CallStackTest, AStackIsSwitchedWhereALeftFrameReturns) {
+  enter(identity(50), kF);
+  enter(identity(90), kG);
+  EXPECT_FALSE(stack.resumes());
+  leave(identity(50));
+  EXPECT_TRUE(stack.resumes());
+}
+
 TEST(FrameIdentity, OfAReturnEqualsThatOfItsEntry) {
   arch::Regs regs;
   regs.raw.rsp = 0x7ffe1000;

@@ -8,12 +8,12 @@
 namespace rtrace::session {
 namespace {
 
-constexpr size_t kSome = 16;  // left ones, until it is worth to look
+constexpr size_t kWorthALook = 16;  // left ones, until it is worth to look
 
 }  // namespace
 
 bool CallTracer::may_have_unwound(const Task& task) {
-  return task.stack.left() >= task.left_before + std::max(kSome, task.left_before / 4) &&
+  return task.stack.left() >= task.left_before + std::max(kWorthALook, task.left_before / 4) &&
          !task.stack.resumes();
 }
 

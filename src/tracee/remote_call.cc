@@ -115,6 +115,9 @@ void append_signal_xstate(std::span<const std::byte> xstate, std::vector<std::by
   std::memcpy(area.data() + size, &kMagic2, sizeof kMagic2);
 }
 
+// Signals during our calls. Not SIGSYS: blocked, it would be forced, and the program's action be lost with it
+// (kernel/signal.c, force_sig_info_to_task).
+constexpr uint64_t kHeldBack = ~(uint64_t{1} << (SIGSYS - 1));
 constexpr size_t kStateOffset =
     (sizeof(SignalFrame) - 8 + 63) / 64 * 64 + 8;  // of the fpstate, a multiple of 64 from at = 64n - 8
 
@@ -151,7 +154,7 @@ RemoteCall::~RemoteCall() {
   for (const auto& [address, bytes] : borrowed_) (void)memory_.write(address, bytes);
   if (suspended_) (void)suspend_seccomp(tid_, false);
   if (!failed_ && status_) remember_status(tid_, *std::move(status_));
-  if (stopped_) (void)syscall(SYS_tkill, tid_, SIGSTOP);
+  for (const int signal : came_) (void)syscall(SYS_tkill, tid_, signal);
 }
 
 // What lies below the stack pointer may be the program's all the same: a coroutine's stack can stand in the
@@ -192,7 +195,7 @@ bool RemoteCall::prepare() {
   // First onto the way back: from then on our death, at whichever step, leads through rt_sigreturn. Then
   // nothing else may run on this thread: a handler would overwrite what lies below the frame.
   return set_registers(tid_, at_gadget(kRemoteReturn)) == Alive::yes &&
-         set_signal_mask(tid_, ~uint64_t{0}) == Alive::yes;
+         set_signal_mask(tid_, kHeldBack) == Alive::yes;
 }
 
 // The saved registers, but about to run the gadget from that offset on.
@@ -213,6 +216,12 @@ std::optional<WaitEvent> RemoteCall::next_stop() {
   return call_stop_within(tid_, kLongestCall);
 }
 
+// Not sent by anybody: the call has been refused (a filter's SECCOMP_RET_TRAP, or one that is dispatched).
+static bool is_of_our_call(pid_t tid) {
+  const auto info = signal_info(tid);
+  return !info || info->si_code > 0;
+}
+
 bool RemoteCall::run_to_syscall_stop() {
   // Stops for our own pending PTRACE_INTERRUPT, or for a SIGSTOP that cannot be blocked, may come first.
   for (int attempt = 0; attempt < 16; ++attempt) {
@@ -224,7 +233,9 @@ bool RemoteCall::run_to_syscall_stop() {
     // Another thread has begun another program under this tid: nothing of that may be touched.
     gone_ = std::holds_alternative<Exec>(stop);
     const auto* delivery = std::get_if<SignalDelivery>(&stop);
-    stopped_ |= delivery != nullptr && delivery->signal == SIGSTOP;
+    const int signal = delivery != nullptr ? delivery->signal : 0;
+    if (signal == SIGSYS && is_of_our_call(tid_)) return false;
+    if (signal == SIGSTOP || signal == SIGSYS) came_.insert(signal);
     if (gone_ || std::holds_alternative<SyscallStop>(stop)) return !gone_;
   }
   return false;

@@ -185,5 +185,44 @@ class ShortList(unittest.TestCase):
                 self.is_alive_to_its_end(process)
 
 
+class Dispatched(unittest.TestCase):
+    """System calls that its own code makes come back to the program as SIGSYS."""
+    ROUNDS = 5
+
+    def rounds(self, process, first):
+        for number in range(first, first + self.ROUNDS):
+            process.go()
+            process.expect("round %d" % number)
+
+    def check(self, attach_first, mechanism):
+        with harness.Target([harness.target("dispatched")]) as process:
+            process.expect("pid ")
+            rtrace = attach(process, "--mechanism=" + mechanism, "-x", "strdup@libc.so.6") if attach_first else None
+            process.go()
+            if not process.process.stdout.readline().startswith("on"):
+                self.skipTest("no PR_SET_SYSCALL_USER_DISPATCH here")
+            self.rounds(process, 1)
+            if not attach_first:
+                rtrace = attach(process, "--mechanism=" + mechanism, "-x", "strdup@libc.so.6")
+            self.rounds(process, 1 + self.ROUNDS)
+            result = rtrace.stop()
+            self.rounds(process, 1 + 2 * self.ROUNDS)
+            process.process.stdin.close()
+            process.expect("dispatched %d of %d" % (3 * self.ROUNDS, 3 * self.ROUNDS))
+            self.assertEqual((result.status, process.process.wait(harness.PATIENCE)), (0, 0), result)
+        return result
+
+    def test_present_at_the_attach(self):
+        for mechanism in ("breakpoint", "trampoline"):
+            with self.subTest(mechanism=mechanism):
+                self.check(False, mechanism)
+
+    def test_begun_while_attached(self):
+        for mechanism in ("breakpoint", "trampoline"):
+            with self.subTest(mechanism=mechanism):
+                result = self.check(True, mechanism)
+                self.assertEqual(result.trace.count("strdup@libc.so.6("), 2 * self.ROUNDS, result)
+
+
 if __name__ == "__main__":
     unittest.main()

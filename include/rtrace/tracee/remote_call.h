@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -68,7 +69,7 @@ class RemoteCall {
   bool prepared_ = false;
   bool failed_ = false;
   bool gone_ = false;                     // the program that made the calls
-  bool stopped_ = false;                  // SIGSTOP came meanwhile, and is sent anew
+  std::set<int> came_;                    // signals that are not held back: they are sent anew
   bool awake_ = false;                    // while the stops come soon
   std::optional<StatusFields> status_{};  // where it is the process's only task
   bool suspended_ = false;                // the task's seccomp filter

@@ -64,6 +64,16 @@ std::string too_large_for(pid_t pid, uint64_t size) {
                      left >> 20, size >> 20);
 }
 
+// Of a process's memory, as proc(5) says; its unit is of no matter.
+uint64_t locked_memory(pid_t pid) {
+  constexpr std::string_view kKey = "\nVmLck:";
+  const std::string status = tracee::read_file(fmt::format("/proc/{}/status", pid));
+  const size_t key = status.find(kKey);
+  if (key == std::string::npos) return 0;
+  const size_t begin = std::min(status.find_first_not_of(" \t", key + kKey.size()), status.size());
+  return parse_number(status.substr(begin, status.find(' ', begin) - begin)).value_or(0);
+}
+
 }  // namespace
 
 AgentLink::~AgentLink() {
@@ -84,7 +94,12 @@ std::string AgentLink::begin(const Foothold::Means& means, Foothold& foothold, c
   tracee::RemoteCall remote(means.stopped, means.memory, foothold.gadget(), foothold.frame_area());
   // The memory file's name: the magic word at the blob's beginning.
   const VirtAddr name = foothold.code_ranges().front().begin;
+  const uint64_t locked = locked_memory(means.memory.pid());
   std::string failure = map_control(remote, means, name);
+  // Then the rest would be too, and at once be there.
+  if (failure.empty() && locked_memory(means.memory.pid()) > locked)
+    failure = fmt::format("what is mapped is locked in memory (mlockall), and the recorder takes {} MiB",
+                          setting.size.layout().size >> 20);
   if (failure.empty()) failure = map_shared(remote, means, name);
   if (failure.empty()) failure = fill(means.memory);
   if (failure.empty() && !foothold.adopt_recorder(means.memory, control_, shared_))

@@ -151,6 +151,17 @@ class Counting(unittest.TestCase):
         for _, reason in said:
             self.assertIn("RLIMIT_AS", reason)
 
+    def test_memory_that_would_be_locked_is_not_taken(self):
+        with harness.Target([harness.target("repeats"), "add", "locked"]) as process:
+            process.expect("pid ")
+            rtrace = harness.Attached(["-F", harness.CONF, "--mechanism=trampoline", "-x", "add"], [process.pid])
+            process.process.stdin.write("100\n")
+            process.expect("done ")
+            self.assertLess(int(harness.status_field(process.pid, "VmRSS").split()[0]), 100 << 10)
+            result = rtrace.stop()
+        self.assertEqual((result.status, result.trace.count("add@libfixture.so(")), (0, 100), result)
+        self.assertIn("mlockall", result.stderr)
+
     def test_failures_are_told_as_by_breakpoints(self):
         words = ["-c", "-x", "access@libc.so.*", harness.target("counts"), "failing", "400"]
         rows = [harness.Summary(harness.run(more + words).trace).rows["access@libc.so.6"]

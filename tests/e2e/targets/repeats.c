@@ -1,10 +1,12 @@
-/* repeats add|greet|writev|getppid: for each line of its input, which is a number, so many calls of that
-   function, the last of which is a system call; then `done`. */
+/* repeats add|greet|writev|getppid [locked]: for each line of its input, which is a number, so many calls of
+   that function, the last of which is a system call; then `done`. With `locked` all that is mapped from the
+   start on stays in memory. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@ int main(int argc, char** argv) {
   const char* function = argc > 1 ? argv[1] : "add";
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   char line[32];
+  if (argc > 2 && mlockall(MCL_FUTURE) != 0) return 77;
   printf("pid %d\n", (int)getpid());
   fflush(stdout);
   while (fgets(line, sizeof line, stdin) != NULL) {

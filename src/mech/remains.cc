@@ -88,9 +88,12 @@ void look_into(const Memory& memory, Range range, Remains& remains) {
   }
 }
 
+// Of a file, or what has taken its place since: a program may have moved its code to large pages, with all
+// that stood in it.
 bool is_own_code(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
   const auto* mapping = tracee::find_mapping(maps, address);
-  return mapping != nullptr && mapping->executable && mapping->file_backed() && !mapping->shared;
+  return mapping != nullptr && mapping->executable && !mapping->shared &&
+         (mapping->file_backed() || mapping->path.empty());
 }
 
 bool is_own_data(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {

@@ -219,6 +219,40 @@ class Remapping(unittest.TestCase):
             self.assertEqual(target.end(), 0)
 
 
+class MovingItsCode(unittest.TestCase):
+    """To memory without a file, with what stands in it."""
+
+    def check(self, mechanism, leave):
+        with harness.Target([harness.target("large_pages")]) as process:
+            process.expect("pid ")
+            rtrace = harness.Attached(["-F", harness.CONF, "--mechanism=" + mechanism, "-x", "add", "-x", "outer"],
+                                      [process.pid])
+            for number in range(3):
+                process.go()
+                process.expect("sum %d" % (number + 1))
+            leave(rtrace, process.pid)
+            for number in range(3, 6):
+                process.go()
+                process.expect("sum %d" % (number + 1))
+            process.process.stdin.close()
+            process.expect("the same")
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+
+    def repaired(self, rtrace, pid):
+        kill_both(rtrace)
+        result = repair(pid)
+        self.assertEqual(result.status, 0, result)
+
+    def left(self, rtrace, _):
+        self.assertEqual(rtrace.stop().status, 0)
+
+    def test_it_is_put_right_all_the_same(self):
+        for mechanism in ("breakpoint", "trampoline"):
+            for leave in (self.repaired, self.left):
+                with self.subTest(mechanism=mechanism, leave=leave.__name__):
+                    self.check(mechanism, leave)
+
+
 class KernelWorker(unittest.TestCase):
     """A thread of the kernel's own (io_uring): it has no stack, and never runs the program's code."""
 

@@ -169,10 +169,11 @@ class Engine {
   void tell_started(event::TraceeId who);
   void announce(const Process& process);
 
-  // --- engine_wrapping.cc: trampolines
-  void prepare_wrapping();
-  void note_heat(const Task& task, Image& image, mech::BreakpointSite& site) const;
+  // --- engine_heat.cc, and engine_wrapping.cc: trampolines
+  void note_heat(const Task& task, Image& image, mech::BreakpointSite& site);
+  void note_idle(const Task& task, Image& image, mech::BreakpointSite& site);
   void promote_hot();
+  void prepare_wrapping();
   bool awaits_replay(const Image& image) const;
   std::unordered_set<VirtAddr> awaited_returns(const Image& image) const;
   void tend_trampolines();
@@ -388,9 +389,9 @@ class Engine {
   std::optional<mech::TickClock> ticks_;
   uint64_t recorded_at_ = 0;  // monotonic: when there was something to read
   bool recording_ = false;    // then
-  uint64_t records_at_ = 0;   // monotonic: not before, where events wait
-  size_t next_ring_ = 0;      // in turn
-  uint64_t promote_at_ = 0;   // monotonic: not before
+  // Monotonic: not before; records, where events wait.
+  uint64_t records_at_ = 0, promote_at_ = 0;
+  size_t next_ring_ = 0;  // in turn
   bool ready_ = false, started_ = false;
   plan::Objects
       seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some

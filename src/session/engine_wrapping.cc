@@ -31,46 +31,23 @@ void Engine::prepare_wrapping() {
   if (auto* why = std::get_if<std::string>(&measured)) services_.no_recorder = *why;
 }
 
-// Was just met, and observed.
-void Engine::note_heat(const Task& task, Image& image, mech::BreakpointSite& site) const {
-  if (task.thread_pointer != 0) image.note_thread_pointer();
-  const uint64_t now = task.clock.stopped_at();
-  ++site.met;
-  if (options_.mechanism == Options::Mechanism::automatic && !site.probes.empty() && !site.considered &&
-      site.calls.rises(now)) {
-    site.considered = true;
-    image.note_hot(site.address);
-  }
-  if (site.serves_returns_only() && image.trampolines() != nullptr && calls_.nothing_returned() &&
-      site.idle.rises(now))
-    image.note_idle_returns();
-}
-
-// The plan of a process with many probes takes its time, in which threads wait: no more than a part of all.
-void Engine::promote_hot() {
-  for (const auto& [pid, process] : processes_) {
-    if (process->silent || process->image == nullptr || !process->image->has_hot()) continue;
-    const uint64_t begin = monotonic_now();
-    if (begin < promote_at_) return;
-    process->image->consider_hot();
-    const uint64_t end = monotonic_now();
-    promote_at_ = end + kShare * (end - begin);
-    if (!owners_ && process->image->awaits_stop(end)) prepare_wrapping();
-  }
-}
-
 bool Engine::awaits_replay(const Image& image) const {
   return std::ranges::any_of(tasks_, [&](const auto& task) {
     return task.second->process->image.get() == &image && task.second->replays.expects();
   });
 }
 
-// Where calls that are open will return to.
+// Where calls that are open will return to, and not to a wrapper.
 std::unordered_set<VirtAddr> Engine::awaited_returns(const Image& image) const {
   std::unordered_set<VirtAddr> awaited;
-  for (const auto& [tid, task] : tasks_)
-    if (task->process->image.get() == &image)
-      task->stack.for_each_return([&](VirtAddr address) { awaited.insert(address); });
+  for (const auto& [tid, task] : tasks_) {
+    if (task->process->image.get() != &image) continue;
+    std::unordered_set<event::CallId> recorded;
+    for (const RecordedCall& call : task->recorded) recorded.insert(call.call);
+    task->stack.for_each_frame([&](const event::Frame& frame) {
+      if (!recorded.contains(frame.call)) awaited.insert(frame.identity.return_address);
+    });
+  }
   return awaited;
 }
 

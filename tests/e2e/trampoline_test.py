@@ -239,6 +239,31 @@ class Counting(unittest.TestCase):
                 os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
 
 
+class InAnInterpretersLoop(unittest.TestCase):
+    """What is called there returns to where all else does."""
+    BLOCKS, INSIDE = 50, 2000
+
+    def check(self, mechanism):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+            conf.write("int op_block(int);\n")
+            conf.flush()
+            result = harness.run(["-F", conf.name, "--mechanism=" + mechanism, "-x", "op_block",
+                                  harness.target("interpreter"), str(self.BLOCKS)])
+        self.assertEqual((result.status, result.trace.count("op_block(7) ")), (0, self.BLOCKS), result)
+        self.assertIn("value 7\n", result.stdout)
+        return result, int(re.search(r"waits (\d+)", result.stdout).group(1))
+
+    def test_a_function_there_becomes_a_trampoline_though_it_is_called_seldom(self):
+        _, waits = self.check("auto")
+        self.assertLess(waits, self.BLOCKS * self.INSIDE / 4)
+
+    def test_by_a_breakpoint_it_is_said_what_that_costs(self):
+        result, waits = self.check("breakpoint")
+        self.assertGreater(waits, self.BLOCKS * self.INSIDE)
+        self.assertRegex(result.stderr, "op_block: other calls return to the same place all the time")
+        self.assertEqual(result.stderr.count("all the time"), 1, result)
+
+
 class AsByBreakpoints(unittest.TestCase):
     """Programs that check each function of the C library: same results, same counts, same errors."""
     PATTERNS = ("str*", "mem*", "wcs*", "wmem*", "is*", "to*", "a[bt]*", "l[adl]*", "malloc", "calloc", "realloc", "free",

@@ -130,13 +130,17 @@ class CallStack {
   void nest() { ++nested_; }
   void unnest(size_t levels = 1) { nested_ -= std::min(levels, nested_); }
 
-  // Where its frames will return to, left ones included.
+  // Left ones included.
   template <typename Take>
-  void for_each_return(Take take) const {
-    for (const Entry& entry : active_) take(entry.frame.identity.return_address);
-    for (const Entry& entry : left_.list) take(entry.frame.identity.return_address);
+  void for_each_frame(Take take) const {
+    for (const Entry& entry : active_) take(entry.frame);
+    for (const Entry& entry : left_.list) take(entry.frame);
   }
 
+  template <typename Take>
+  void for_each_active(Take take) const {
+    for (const Entry& entry : active_) take(entry.frame);
+  }
   // Left frames. Which of them will not return after all is known to whoever can read the stack; `overlaid`:
   // another call has begun in the same place since.
   size_t left() const { return left_.list.size(); }

@@ -72,6 +72,7 @@ struct BreakpointSite {
   Heat calls;                // that begin here
   bool considered = false;   // they were hot once
   Heat idle;                 // passed for nothing: no call that was awaited returned
+  uint32_t passed = 0;       // so many times
 
   bool watches_signals() const { return signal_call != agent::SignalCall::none; }
   bool serves_other_than_probes() const {

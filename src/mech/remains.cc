@@ -88,12 +88,12 @@ void look_into(const Memory& memory, Range range, Remains& remains) {
   }
 }
 
-// Of a file, or what has taken its place since: a program may have moved its code to large pages, with all
-// that stood in it.
+// Of a file or the kernel, or what has taken its place since: a program may have moved its code to large
+// pages, with all that stood in it.
 bool is_own_code(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
   const auto* mapping = tracee::find_mapping(maps, address);
   return mapping != nullptr && mapping->executable && !mapping->shared &&
-         (mapping->file_backed() || mapping->path.empty());
+         (mapping->file_backed() || mapping->path.empty() || mapping->is_vdso());
 }
 
 bool is_own_data(const std::vector<tracee::MapsEntry>& maps, VirtAddr address) {
@@ -323,7 +323,7 @@ namespace {
 
 // What of the kernel's own object nothing runs: it ends in zeros. Or in a gadget of ours.
 Range vdso_slack(const Memory& memory, const std::vector<tracee::MapsEntry>& maps) {
-  const auto entry = std::ranges::find(maps, "[vdso]", &tracee::MapsEntry::path);
+  const auto entry = std::ranges::find_if(maps, &tracee::MapsEntry::is_vdso);
   if (entry == maps.end() || !entry->executable) return {};
   VdsoEnd bytes{};
   const Range end{entry->range.end - bytes.size(), entry->range.end};

@@ -5,8 +5,8 @@
 namespace rtrace::plan {
 
 Plan make_plan(const Requests& requests, const Objects& objects, const Objects& added, const Memory& memory,
-               Relocated relocated, const Implementations& known) {
-  ProcessView view(objects, added, memory, relocated, known);
+               Relocated relocated, const Implementations& known, const Elsewhere& elsewhere) {
+  ProcessView view(objects, added, memory, relocated, known, elsewhere);
   std::vector<ObjectNames> mapped = names_of(objects);
   Findings findings;
   for (RequestIndex index = 0; index < requests.all.size(); ++index) {

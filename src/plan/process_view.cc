@@ -15,15 +15,21 @@ std::vector<ObjectNames> names_of(const Objects& objects) {
 }
 
 ProcessView::ProcessView(const Objects& objects, const Objects& added, const Memory& memory,
-                         Relocated relocated, const Implementations& known)
-    : objects_(objects), added_(added), memory_(memory), relocated_(relocated), known_(known) {
+                         Relocated relocated, const Implementations& known, const Elsewhere& elsewhere)
+    : objects_(objects),
+      added_(added),
+      memory_(memory),
+      relocated_(relocated),
+      known_(known),
+      elsewhere_(elsewhere) {
   for (const elf::LoadedObject& object : added) added_ids_.insert(object.id);
 }
 
 const elf::LoadedObject* ProcessView::executable_at(VirtAddr address) const {
   for (const elf::LoadedObject& object : objects_)
     if (object.maps_executable(address)) return &object;
-  return nullptr;
+  const elf::LoadedObject* other = address && elsewhere_ ? elsewhere_(address) : nullptr;
+  return other != nullptr && other->maps_executable(address) ? other : nullptr;
 }
 
 std::optional<VirtAddr> ProcessView::slot_value(const elf::LoadedObject& owner, ElfAddr slot) const {

@@ -15,7 +15,7 @@ class ProcessView {
  public:
   // All arguments must outlive it.
   ProcessView(const Objects& objects, const Objects& added, const Memory& memory, Relocated relocated,
-              const Implementations& known);
+              const Implementations& known, const Elsewhere& elsewhere = nullptr);
 
   const Objects& objects() const { return objects_; }
   const Objects& added() const { return added_; }
@@ -39,6 +39,7 @@ class ProcessView {
   const Memory& memory_;
   Relocated relocated_;
   const Implementations& known_;
+  const Elsewhere& elsewhere_;
   std::set<elf::ObjectId> added_ids_;
 };
 

@@ -53,6 +53,7 @@ Image::Image(Tag, const Image& parent, pid_t child)
       loaded_(parent.loaded_),
       armed_(parent.armed_),
       reported_as_{child, child, 0},
+      vdso_(parent.vdso_),
       unseen_returns_(parent.unseen_returns_),
       implementations_(parent.implementations_) {
   armed_at_ = parent.armed_at_;
@@ -144,13 +145,13 @@ const elf::LoadedObject* Image::object_at(VirtAddr address) const {
   for (const auto& object : objects_)
     if (object.maps(address)) return &object;
   if (interpreter_.file != nullptr && interpreter_.maps(address)) return &interpreter_;
-  return nullptr;
+  return vdso_ && vdso_->file != nullptr && vdso_->maps(address) ? &*vdso_ : nullptr;
 }
 
 const elf::LoadedObject* Image::object(elf::ObjectId id) const {
   for (const auto& object : objects_)
     if (object.id == id) return &object;
-  return nullptr;
+  return vdso_ && vdso_->file != nullptr && vdso_->id == id ? &*vdso_ : nullptr;
 }
 
 // At attach DT_DEBUG leads to r_debug; at exec the dynamic linker has not run yet, but its hook has a name.
@@ -164,8 +165,8 @@ void Image::read_ahead() {
   for (const auto& entry : map->entries) load(entry);
   adopt(*map);
   // Fills the caches of the files; the plan is made again when the process is held.
-  const auto plan =
-      plan::make_plan(services_.options.requests, objects_, objects_, space_->memory(), plan::Relocated::yes);
+  const auto plan = plan::make_plan(services_.options.requests, objects_, objects_, space_->memory(),
+                                    plan::Relocated::yes, {}, elsewhere());
   for (const auto& point : plan.points) services_.registry.read_ahead(point, objects_, services_.objects);
 }
 

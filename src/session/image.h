@@ -60,7 +60,7 @@ class Image {
   // Probe points that stand.
   size_t armed() const { return armed_.size(); }
   // The object that an address lies in, the kernel's own (vdso) included; nullptr where there is none.
-  const elf::LoadedObject* code_at(VirtAddr address);
+  const elf::LoadedObject* code_at(VirtAddr address) const;
   // The link map has been seen whole: what could be armed at start-up is.
   bool settled() const { return relocated_once_; }
   // As far as there is anything to arm yet.
@@ -333,7 +333,9 @@ class Image {
   std::span<const std::byte> file_bytes(VirtAddr address) const;
   const elf::LoadedObject* object_at(VirtAddr address) const;
   std::optional<int64_t> find_errno(int link_namespace) const;
-  const elf::LoadedObject* vdso();
+  const elf::LoadedObject* vdso() const;
+  const elf::LoadedObject* kernels_at(VirtAddr address) const;
+  plan::Elsewhere elsewhere() const;
   const elf::LoadedObject* object(elf::ObjectId id) const;
   void explain(const std::string& line);
   // What cannot be read of a process that has ended, or become another program, is no fault of its: both are
@@ -374,7 +376,7 @@ class Image {
   event::TraceeId reported_as_;                   // the last task whose doing was reported
   std::set<elf::ObjectId> lost_in_;               // whose lost probes have been reported
   std::set<std::string> unseen_said_;
-  std::optional<elf::LoadedObject> vdso_;           // without a file where the process has none
+  mutable std::optional<elf::LoadedObject> vdso_;   // when asked for; without a file where there is none
   std::unordered_map<int, int64_t> errno_offsets_;  // by link namespace: each has a C library of its own
   std::set<int> errno_missed_;                      // namespaces for which it was said that there is none
   std::unordered_map<VirtAddr, std::string> unseen_returns_;

@@ -8,7 +8,7 @@
 namespace rtrace::session {
 
 // In no link map, and no file: the kernel's own object.
-const elf::LoadedObject* Image::vdso() {
+const elf::LoadedObject* Image::vdso() const {
   if (vdso_) return vdso_->file != nullptr ? &*vdso_ : nullptr;
   vdso_.emplace();
   const auto auxv = tracee::read_auxv(pid_);
@@ -16,7 +16,8 @@ const elf::LoadedObject* Image::vdso() {
   if (header == auxv.end() || header->second == 0) return nullptr;
   try {
     auto mapped = elf::ElfFile::from_memory(space_->memory(), VirtAddr{header->second}, "[vdso]");
-    vdso_->path = "[vdso]";
+    vdso_->id = services_.objects.new_id();
+    vdso_->path = tracee::kVdso;
     vdso_->file = std::move(mapped.file);
     vdso_->bias = mapped.bias;
   } catch (const Error& error) {
@@ -26,10 +27,18 @@ const elf::LoadedObject* Image::vdso() {
   return &*vdso_;
 }
 
-const elf::LoadedObject* Image::code_at(VirtAddr address) {
+const elf::LoadedObject* Image::code_at(VirtAddr address) const {
   if (const elf::LoadedObject* object = object_at(address)) return object;
+  return kernels_at(address);
+}
+
+const elf::LoadedObject* Image::kernels_at(VirtAddr address) const {
   const elf::LoadedObject* kernels = vdso();
   return kernels != nullptr && kernels->maps(address) ? kernels : nullptr;
+}
+
+plan::Elsewhere Image::elsewhere() const {
+  return [this](VirtAddr address) { return kernels_at(address); };
 }
 
 CallOf Image::call_of(const decode::ProbeLabel& callee, elf::ObjectId id, VirtAddr return_address) {

@@ -39,7 +39,7 @@ void Image::on_answer(pid_t tid, const arch::Regs& regs, const NeedStopped& need
   const elf::LoadedObject* in = object_at(resolver);
   if (in == nullptr) return;
   place(plan::make_plan(services_.options.requests, objects_, {*in}, space_->memory(), plan::Relocated::no,
-                        implementations_),
+                        implementations_, elsewhere()),
         need_stopped);
   report_armed();
 }

@@ -43,7 +43,7 @@ void Image::read_maps_again() {
 // Why no int3 may be written there; empty where it may.
 static std::string why_not_writable(const tracee::MapsEntry* mapping) {
   if (mapping == nullptr) return "it is not mapped";
-  if (!mapping->file_backed()) return "it lies in memory without a file (JIT code)";
+  if (!mapping->file_backed() && !mapping->is_vdso()) return "it lies in memory without a file (JIT code)";
   if (mapping->shared) return "it lies in a shared mapping, which other processes may run";
   if (!mapping->executable) return "it is not executable";
   return {};
@@ -302,7 +302,7 @@ plan::Plan Image::plan_for(const plan::Objects& added, plan::Relocated relocated
       wrapping_.trampolines != nullptr ? wrapping_.trampolines->with_own_slots() : nullptr;
   return plan::make_plan(services_.options.requests, objects_, added,
                          own != nullptr ? *own : static_cast<const Memory&>(space_->memory()), relocated,
-                         implementations_);
+                         implementations_, elsewhere());
 }
 
 // `added` must not change when a thread is to be stopped, as what is loaded may.

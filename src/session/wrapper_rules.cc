@@ -89,6 +89,7 @@ std::string why_not_wrapped(const plan::ProbePoint& point, const Probe& probe,
                             const elf::LoadedObject& defined_in, const Options& options) {
   if (point.kind == plan::ProbeKind::sdt || point.tail_jump) return "no call begins there";
   if (point.no_return) return "it is jumped to, and does not return";
+  if (defined_in.path == tracee::kVdso) return "it is the kernel's (vdso)";
   if (!point.clone && probe.known == nullptr && !options.call_lines && options.where.empty() &&
       options.mechanism == Options::Mechanism::automatic)
     return "no file has a prototype of it; debug information, if any, -c reads with --mechanism=trampoline "

@@ -7,6 +7,7 @@ import unittest
 
 import harness
 from hosts import Host, attached, count, sum_of
+from leaving_test import kill_both
 
 CALLS = 25
 STYLES = ("now", "lazy", "ibtplt", "ibtplt_lazy", "noplt", "noplt_exec", "stripped")
@@ -172,6 +173,55 @@ class Ifunc(unittest.TestCase):
             with self.subTest(program=program):
                 result = self.counts(program, "-x", "chosen")
                 self.assertEqual(count(result, r"chosen\("), 2 * self.ROUNDS, result)
+
+
+class Vdso(unittest.TestCase):
+    """Functions of the C library whose implementation is the kernel's."""
+    ENTRIES = ("-x", "gettimeofday", "-x", "time")
+
+    def check(self, program, options, followed=0, leave=None):
+        """The trace of so many rounds while it is traced; `leave` ends that otherwise than by SIGINT."""
+        with harness.Target([harness.target(program)]) as process:
+            def rounds():
+                process.process.stdin.write("%d\n" % CALLS)
+                process.process.stdin.flush()
+                process.expect("wrong 0 child 0\n")
+            process.expect("pid ")
+            rounds()
+            rtrace = harness.Attached(options, [process.pid])
+            rounds()
+            if leave is None:
+                result = rtrace.stop()
+                self.assertEqual(result.status, 0, result)
+                for name in ("gettimeofday", "time"):
+                    self.assertEqual(count(result, r"(?:\[pid \d+\] )?(?:\d+ )?(?:%s->)?%s(?:@[\w.]+)?\(" % (program, name)),
+                                     CALLS + followed, result)
+            else:
+                leave(rtrace, process.pid)
+            rounds()
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+
+    def test_they_are_traced_by_their_names(self):
+        for program in ("clocks", "clocks_noplt", "clocks_static"):
+            with self.subTest(program=program):
+                self.check(program, self.ENTRIES)
+
+    def test_their_calls_are_traced_where_they_are_made(self):
+        for program in ("clocks", "clocks_noplt"):
+            with self.subTest(program=program):
+                self.check(program, ("-e", "gettimeofday+time@MAIN"))
+
+    def test_in_children(self):
+        self.check("clocks_noplt", ("-f", *self.ENTRIES), followed=1)
+
+    def test_when_both_of_rtrace_s_processes_are_killed(self):
+        def killed(rtrace, pid):
+            kill_both(rtrace)
+            self.assertEqual(harness.run(["--repair", "-p", str(pid)]).status, 0)
+        for options in (self.ENTRIES, ("-e", "gettimeofday+time@MAIN")):
+            with self.subTest(options=options):
+                self.check("clocks_noplt", options, leave=killed)
 
 
 class Names(unittest.TestCase):

@@ -1,6 +1,7 @@
 // Filter x objects -> probe points, each with its reasons. Pure: reads ElfFiles and, for GOT slots, a Memory.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,12 +39,16 @@ enum class Relocated : bool {
 // What IFUNCs' resolvers have answered, by the resolver's address.
 using Implementations = std::unordered_map<VirtAddr, VirtAddr>;
 
+// The object in which code lies that is in none of the link map's: the kernel's own (vdso). nullptr: none.
+// Good until the plan is made.
+using Elsewhere = std::function<const elf::LoadedObject*(VirtAddr)>;
+
 // The probe points that the requests ask for in `added`, a part of `objects` (all of it at start-up and
 // attach). Call sites in `added` are matched against what all objects define; -l also finds call sites in
 // older objects whose symbol `added` implements. `memory` serves GOT slots: their values are used only where
 // they lie in an executable segment of an object.
 Plan make_plan(const Requests& requests, const Objects& objects, const Objects& added, const Memory& memory,
-               Relocated relocated, const Implementations& known = {});
+               Relocated relocated, const Implementations& known = {}, const Elsewhere& elsewhere = nullptr);
 
 // The definition that a call from `caller` to `name` reaches by the dynamic linker's rule: first in link-map
 // order within the caller's namespace, the version respected. nullopt where no object defines it.

@@ -16,6 +16,8 @@
 
 namespace rtrace::tracee {
 
+constexpr std::string_view kVdso = "[vdso]";  // where a mapping's path would be
+
 struct MapsEntry {
   Range range;
   bool readable = false, writable = false, executable = false, shared = false;
@@ -24,6 +26,7 @@ struct MapsEntry {
   std::string path;      // "/usr/lib/libc.so.6", "[heap]", "" for anonymous memory
   bool deleted = false;  // the path had " (deleted)" behind it
   bool file_backed() const { return inode != 0; }
+  bool is_vdso() const { return path == kVdso; }  // the kernel's own code, private to the process
   bool operator==(const MapsEntry&) const = default;
 };
 

@@ -100,6 +100,12 @@ class Schema(unittest.TestCase):
         for bad in ({}, {"type": "call"}, {"type": "unheard of"}, dict(lines[0], v=2), dict(lines[-1], more=1)):
             self.assertFalse(whole.is_valid(bad), bad)
 
+    def test_values_of_all_types_are_in_it(self):
+        lines = trace("-A", "16", "-x", "t_*+h_*", "--", harness.target("shapes_gcc"))
+        self.assertGreater(len(lines.calls), 50)
+        numbers = {value["raw"] for call in lines.named("t_uint128") for value in call["args"] + [call["ret"]]}
+        self.assertIn(str(2 ** 128 - 1), numbers)
+
 
 class Records(unittest.TestCase):
     def test_the_first_line_lists_the_probes_and_what_rtrace_was_asked(self):

@@ -20,7 +20,7 @@ void Engine::calibrate() {
   const auto cost = measure_stop_cost();
   if (!cost)
     return reporter_.say("rtrace's own share of durations could not be measured and is not subtracted");
-  stop_costs_ = event::StopCosts(cost->stops);
+  stop_costs_ = syscall_costs_ = event::StopCosts(cost->stops);
   times_calls_ = !options_.raw_times;
   shared_.summary.share.low_ns = cost->stops.together.passed;
   shared_.summary.share.spread_ns = cost->spread_ns;
@@ -48,14 +48,13 @@ void Engine::settle_clock(Task& task, Asked asked) {
   using Tracer = event::StopCosts::Tracer;
   std::optional<event::StopCosts::Account> account;
   task.account.late = false;
-  if (asked == Asked::registers && times_calls_) {
+  event::StopCosts& costs = asked == Asked::registers ? stop_costs_ : syscall_costs_;
+  if (asked == Asked::registers && times_calls_)
     account = ask_account(task, *passed);
-    stop_costs_.seen(*passed);
-  } else {
+  else
     task.account.at_last_stop.reset();
-  }
-  const uint64_t own =
-      stop_costs_.own(*passed, account, account ? where_we_were(task) : Tracer::on_its_processor);
+  if (times_calls_) costs.seen(*passed);
+  const uint64_t own = costs.own(*passed, account, account ? where_we_were(task) : Tracer::on_its_processor);
   task.clock.ran(own);
   if (times_calls_) task.account.not_own += *passed - std::min(*passed, own);
   // What was recorded before the stop was told the time with the thread's wake-up in it, as their returns

@@ -381,7 +381,7 @@ class Engine {
   std::vector<std::shared_ptr<Image>> last_images_;
   std::map<pid_t, std::string> left_before_;  // why pages of an earlier tracer stay in a process
   uint32_t next_serial_ = 1;
-  event::StopCosts stop_costs_;
+  event::StopCosts stop_costs_, syscall_costs_;  // a stop at a system call costs less than one at an int3
   bool times_calls_ = false;
   long tick_us_ = 0;                       // the interval timer's
   uint64_t hand_on_at_ = 0;                // monotonic: counts, not before

@@ -93,6 +93,7 @@ std::string Trampolines::inherit(const Foothold::Means& means, const Trampolines
   shapes_ = parent.shapes_;
   lent_ = parent.lent_;
   entries_ = parent.entries_;
+  copies_ = parent.copies_;
   foretelling_ = parent.foretelling_;
   bool published = publish_foretelling();
   for (auto& [at, entry] : entries_) published &= publish(entry);
@@ -280,9 +281,20 @@ Trampolines::Answer Trampolines::write_jump(const Function& function, const Made
   }
   ++next_;
   entries_[at] = entry;
+  copies_[made.copy] = made.prologue.copy.points;
   if (function.borrowed) note_lent(*function.borrowed);
   RTRACE_LOG(mech, 2, "wrapper {} of {} in {}, stub {}", index, function.entry, space_.pid(), made.stub);
   return Wrapped{index, at, jump.front(), made.prologue.covered};
+}
+
+VirtAddr Trampolines::moved_from(VirtAddr pc) const {
+  auto copy = copies_.upper_bound(pc);
+  if (copy == copies_.begin()) return {};
+  --copy;
+  const auto point = std::ranges::find_if(copy->second, [&](const arch::ResumePoint& one) {
+    return copy->first + one.offset == pc && one.sp_adjust == 0;
+  });
+  return point != copy->second.end() ? point->address : VirtAddr{};
 }
 
 bool Trampolines::write_hop(VirtAddr at, std::span<const std::byte> jump) const {

@@ -41,6 +41,20 @@ void correct_fault_address(pid_t tid, int signal, VirtAddr copy, VirtAddr own) {
   (void)tracee::set_signal_info(tid, *info);
 }
 
+// What a trampoline has moved, where an instruction may fault. Only a handler's return can be led back there.
+bool leave_moved_code(Task& task, Image& image, arch::Regs& regs, int signal) {
+  const VirtAddr before = regs.pc();
+  const mech::Trampolines* trampolines = image.trampolines();
+  const VirtAddr own = trampolines != nullptr ? trampolines->moved_from(before) : VirtAddr{};
+  if (!own || !has_handler(task.id.tid, signal)) return false;
+  const auto word = image.space().memory().read_value<uint64_t>(regs.sp());
+  if (!word) return false;
+  correct_fault_address(task.id.tid, signal, before, own);
+  task.replays.moved(own, regs.sp(), before, *word);
+  regs.set_pc(own);
+  return true;
+}
+
 }  // namespace
 
 // Back to the program's own code before a signal is delivered. True where the registers have changed.
@@ -59,7 +73,7 @@ bool Engine::leave_copy(Task& task, Image& image, arch::Regs& regs, int signal) 
   } else if (task.replays.knows(regs.pc(), regs.sp()) && has_handler(task.id.tid, signal)) {
     task.replays.interrupted(regs.pc(), regs.sp());
   }
-  return translation.changed;
+  return translation.changed || (!is_dropped(task, signal) && leave_moved_code(task, image, regs, signal));
 }
 
 void Engine::go_on(Task& task, int signal) {
@@ -90,11 +104,19 @@ void Engine::gives_up_handler(const Task& task, int signal) {
 // Threads whose handler may still return to a copy's site.
 void Engine::watch_handlers(Task& task, const arch::Regs& regs) {
   const Image* image = task.process->image.get();
-  if (image == nullptr || regs.raw.orig_rax != SYS_rt_sigreturn) return task.replays.unwound_to(regs.sp());
-  const Memory& memory = task.process->image->space().memory();
+  if (image == nullptr) return task.replays.unwound_to(regs.sp());
+  const tracee::ProcessMemory& memory = task.process->image->space().memory();
+  if (regs.raw.orig_rax != SYS_rt_sigreturn) {
+    task.replays.unwound_to(regs.sp());
+    return task.replays.forget_overlaid([&](VirtAddr sp) { return memory.read_value<uint64_t>(sp); });
+  }
   const auto pc = memory.read_value<uint64_t>(regs.sp() + kSavedPc);
   const auto sp = memory.read_value<uint64_t>(regs.sp() + kSavedSp);
-  if (pc && sp) task.replays.handler_returns(VirtAddr{*pc}, VirtAddr{*sp});
+  if (!pc || !sp) return;
+  if (const VirtAddr copy = task.replays.back_to_copy(VirtAddr{*pc}, VirtAddr{*sp}))
+    (void)memory.write_value(regs.sp() + kSavedPc, copy.value);
+  else
+    task.replays.handler_returns(VirtAddr{*pc}, VirtAddr{*sp});
 }
 
 // An EINTR at the exit of a call that our interrupt has ended: this stop may be the only one that it makes.

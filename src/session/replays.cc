@@ -35,6 +35,19 @@ void Replays::unwound_to(VirtAddr sp) {
   std::erase_if(places_, [&](const Place& place) { return is_above(sp, place.sp); });
 }
 
+void Replays::moved(VirtAddr own, VirtAddr sp, VirtAddr copy, uint64_t word) {
+  std::erase_if(moved_, [&](const Moved& one) { return one.sp == sp; });
+  moved_.push_back({own, sp, copy, word});
+}
+
+VirtAddr Replays::back_to_copy(VirtAddr pc, VirtAddr sp) {
+  const auto found = std::ranges::find(moved_, sp, &Moved::sp);
+  if (found == moved_.end()) return {};
+  const VirtAddr copy = found->own == pc ? found->copy : VirtAddr{};  // else the handler sends it elsewhere
+  moved_.erase(found);
+  return copy;
+}
+
 bool Replays::take(VirtAddr site, VirtAddr sp) {
   unwound_to(sp);
   const auto found = std::find_if(places_.begin(), places_.end(),
@@ -51,7 +64,8 @@ bool Replays::knows(VirtAddr pc, VirtAddr sp) const {
 }
 
 bool Replays::awaiting() const {
-  return std::any_of(places_.begin(), places_.end(), [](const Place& place) { return !place.returned; });
+  return !moved_.empty() ||
+         std::any_of(places_.begin(), places_.end(), [](const Place& place) { return !place.returned; });
 }
 
 }  // namespace rtrace::session

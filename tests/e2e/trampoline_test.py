@@ -239,6 +239,44 @@ class Counting(unittest.TestCase):
                 os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
 
 
+class FaultingWhereTheyWereMoved(unittest.TestCase):
+    """Handlers see the program's own code, may throw, and come back to what was moved."""
+
+    def check(self, mechanism, options):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf, \
+                harness.Target([harness.target("faulting")]) as process:
+            conf.write("long first(address);\nlong second(address);\n")
+            conf.flush()
+
+            def each_way():
+                for way in ("throw", "retry", "skip", "throw", "retry"):
+                    process.process.stdin.write(way + "\n")
+                    process.process.stdin.flush()
+                    process.expect("seen 20 right 20 of 20\n")
+            process.expect("pid ")
+            rtrace = harness.Attached(["-b", "-F", conf.name, "--mechanism=" + mechanism, *options,
+                                       "-x", "first", "-x", "second"], [process.pid])
+            each_way()
+            result = rtrace.stop()
+            each_way()
+            process.process.stdin.close()
+            self.assertEqual((result.status, process.process.wait(harness.PATIENCE)), (0, 0), result)
+        return result
+
+    def test_of_calls_that_are_shown(self):
+        for mechanism in ("trampoline", "auto", "breakpoint"):
+            with self.subTest(mechanism=mechanism):
+                result = self.check(mechanism, [])
+                for name in ("first", "second"):
+                    self.assertEqual(len(re.findall(r"^%s\(" % name, result.trace, re.M)), 50, result)
+                self.assertEqual(result.trace.count("<no return ...>"), 40, result)
+                self.assertEqual(result.trace.count("= 42"), 40, result)
+
+    def test_of_calls_that_are_counted(self):
+        table = harness.Summary(self.check("trampoline", ["-c"]).trace)
+        self.assertEqual([table.rows[name]["calls"] for name in ("first", "second")], [50, 50])
+
+
 class InAnInterpretersLoop(unittest.TestCase):
     """What is called there returns to where all else does."""
     BLOCKS, INSIDE = 50, 2000

@@ -120,6 +120,9 @@ class Trampolines {
   bool is_needed_by(const StoppedThread& child, const tracee::ProcessMemory& memory) const {
     return leads_to_wrapper(child) || (!lent_.empty() && has_open_calls()) || slot_was_written_to(memory);
   }
+  // Where a thread that stands at a moved instruction would stand in its function: for a handler of the
+  // program's, and never to run on from there, for the bytes may be our jump's. 0: it stands at none.
+  VirtAddr moved_from(VirtAddr pc) const;
   // An object has left the link map. What stands there all the same is restored with the others.
   void forget(Range range);
   void forget_all();
@@ -182,9 +185,10 @@ class Trampolines {
   ShapeTable shapes_;
   bool begun_ = false;
   uint32_t next_ = 0;
-  uint64_t begun_at_ = 0;              // ticks
-  std::map<VirtAddr, Entry> entries_;  // by where the jump stands
-  std::vector<BorrowedFrame> lent_;    // code that functions with borrowed frames return through
+  uint64_t begun_at_ = 0;                                      // ticks
+  std::map<VirtAddr, Entry> entries_;                          // by where the jump stands
+  std::map<VirtAddr, std::vector<arch::ResumePoint>> copies_;  // of moved instructions, by where they begin
+  std::vector<BorrowedFrame> lent_;  // code that functions with borrowed frames return through
   Foretelling foretelling_;
 };
 

@@ -23,6 +23,16 @@ class Replays {
   void interrupted(VirtAddr pc, VirtAddr sp);
   // A handler returns to this place.
   void handler_returns(VirtAddr pc, VirtAddr sp);
+  // A signal with a handler has taken the thread out of moved code, from `copy` to `own`, where it may not
+  // run on. `word` is what the stack holds at `sp`.
+  void moved(VirtAddr own, VirtAddr sp, VirtAddr copy, uint64_t word);
+  // That handler returns to this place: where the thread has to go on. 0: none such.
+  VirtAddr back_to_copy(VirtAddr pc, VirtAddr sp);
+  // Those of `moved` whose stack is another's by now: nobody returns there.
+  template <typename WordAt>
+  void forget_overlaid(WordAt word_at) {
+    std::erase_if(moved_, [&](const Moved& one) { return word_at(one.sp) != one.word; });
+  }
   // The thread makes a system call there: handlers below that stack pointer are gone.
   void unwound_to(VirtAddr sp);
   // Whether this arrival at a site is the second one of a call.
@@ -31,8 +41,8 @@ class Replays {
   // A handler may still return to one of the sites: the thread's system calls have to be seen.
   bool awaiting() const;
   // Whether any site may be met a second time still.
-  bool expects() const { return !places_.empty(); }
-  void clear() { places_.clear(); }
+  bool expects() const { return !places_.empty() || !moved_.empty(); }
+  void clear() { places_.clear(), moved_.clear(); }
 
  private:
   // One for each handler that is running, the newest last.
@@ -42,6 +52,11 @@ class Replays {
     bool returned = false;
   };
   std::vector<Place> places_;
+  struct Moved {
+    VirtAddr own, sp, copy;
+    uint64_t word = 0;
+  };
+  std::vector<Moved> moved_;
 };
 
 }  // namespace rtrace::session

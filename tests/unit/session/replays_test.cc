@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 namespace rtrace::session {
 namespace {
 
@@ -79,6 +81,33 @@ TEST(Replays, AHandlerOnAStackOfItsOwnSaysNothingAboutTheOneItInterrupted) {
   replays.unwound_to(VirtAddr{kSp.value + (uint64_t{64} << 20)});
   replays.unwound_to(VirtAddr{kSp.value - (uint64_t{64} << 20)});
   EXPECT_TRUE(replays.awaiting());
+}
+
+TEST(Replays, AHandlersReturnIsLedBackToMovedCode) {
+  Replays replays;
+  replays.moved({0x1003}, {0x7000}, {0x9003}, 5);
+  EXPECT_TRUE(replays.awaiting());
+  EXPECT_FALSE(replays.take({0x1003}, {0x7000}));
+  EXPECT_EQ(replays.back_to_copy({0x1003}, {0x6000}), VirtAddr{});  // of another handler
+  EXPECT_EQ(replays.back_to_copy({0x1003}, {0x7000}), VirtAddr{0x9003});
+  EXPECT_FALSE(replays.awaiting());
+}
+
+TEST(Replays, AHandlerMaySkipMovedCode) {
+  Replays replays;
+  replays.moved({0x1003}, {0x7000}, {0x9003}, 5);
+  EXPECT_EQ(replays.back_to_copy({0x1006}, {0x7000}), VirtAddr{});
+  EXPECT_FALSE(replays.awaiting());
+}
+
+TEST(Replays, NobodyReturnsToAStackThatIsAnothersByNow) {
+  Replays replays;
+  replays.moved({0x1003}, {0x7000}, {0x9003}, 5);
+  replays.moved({0x1003}, {0x6000}, {0x9003}, 6);
+  replays.unwound_to({0x8000});  // a handler's own stack may be anywhere
+  replays.forget_overlaid([](VirtAddr) -> std::optional<uint64_t> { return 6; });
+  EXPECT_EQ(replays.back_to_copy({0x1003}, {0x7000}), VirtAddr{});
+  EXPECT_EQ(replays.back_to_copy({0x1003}, {0x6000}), VirtAddr{0x9003});
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+/* first(p), second(p): what p points to, which the first or the second instruction reads; 0 where that is skipped.
+   Each has room for a jump, and call frame information as a compiler makes it. */
+        .text
+        .globl  first
+        .type   first, @function
+first:
+        .cfi_startproc
+        movq    (%rdi), %rdx
+        xorl    %eax, %eax
+        testq   %rdi, %rdi
+        je      1f
+        movq    %rdx, %rax
+        andl    $63, %eax
+1:      ret
+        .cfi_endproc
+        .size   first, . - first
+
+        .globl  second
+        .globl  second_faults
+        .type   second, @function
+second:
+        .cfi_startproc
+        xorl    %edx, %edx
+second_faults:
+        movq    (%rdi), %rdx
+        movl    %edx, %eax
+        andl    $63, %eax
+        ret
+        .cfi_endproc
+        .size   second, . - second
+
+        .section .note.GNU-stack, "", @progbits

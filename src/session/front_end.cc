@@ -25,11 +25,13 @@
 #include "rtrace/mech/heal.h"
 #include "rtrace/mech/repair.h"
 #include "rtrace/session/permission.h"
+#include "rtrace/tracee/proc_fs.h"
 
 namespace rtrace::session {
 namespace {
 
-constexpr uint64_t kTwice = 2'000'000'000;  // two interrupts within this mean "let go"
+constexpr uint64_t kTwice = 2'000'000'000;       // two interrupts within this mean "let go"
+constexpr uint64_t kEngineLook = 1'000'000'000;  // ns
 
 // nohup(1) has SIGHUP ignored. A shell has SIGINT and SIGQUIT ignored by what it runs in the background,
 // which is told by them all the same that it may leave.
@@ -205,14 +207,40 @@ bool FrontEnd::is_over() const {
   return engine_done_ && (!command_ || command_status_ || shared_->detach_requested != 0);
 }
 
+// It reads memory of processes that stand. Where a page would have to come from one of these itself both wait
+// for ever, and that engine hears no signal but one.
+void FrontEnd::watch_engine() {
+  constexpr std::string_view kSwitches = "voluntary_ctxt_switches";
+  constexpr unsigned kLooks = 3;
+  if (engine_ <= 0 || engine_done_ || monotonic_now() - engine_watch_.looked < kEngineLook) return;
+  engine_watch_.looked = monotonic_now();
+  const std::string status = tracee::read_file(fmt::format("/proc/{}/status", engine_));
+  const std::string switches = status.substr(std::min(status.find(kSwitches), status.size()));
+  const bool stands = status.find("State:\tD") != std::string::npos &&
+                      std::exchange(engine_watch_.switches, switches) == switches;
+  const bool counts =
+      stands && (shared_->detach_requested != 0 ||
+                 tracee::read_file(fmt::format("/proc/{}/wchan", engine_)) == "handle_userfault");
+  engine_watch_.looks = counts ? engine_watch_.looks + 1 : 0;
+  if (engine_watch_.looks < kLooks) return;
+  engine_watch_.looks = 0;
+  say("the engine waits for memory that would have to come from a process that stands for it (userfaultfd, a "
+      "file system of its own): it is killed, and that process goes on");
+  kill(engine_, SIGKILL);
+}
+
 void FrontEnd::loop() {
   while (!is_over()) {
     pollfd fds[] = {{signal_fd_.get(), POLLIN, 0},
                     {unwritable_fd_.get(), POLLIN, 0},
                     {engine_socket_.get(), POLLIN, 0},  // -1 once it is closed, which poll passes over
                     {awaits_output() ? event_fd_.get() : -1, POLLIN, 0}};
-    if (poll(fds, std::size(fds), time_to_writing()) < 0 && errno != EINTR)
+    const int until_writing = time_to_writing();
+    const int until_look = static_cast<int>(kEngineLook / 1'000'000);
+    if (poll(fds, std::size(fds), until_writing < 0 ? until_look : std::min(until_writing, until_look)) < 0 &&
+        errno != EINTR)
       throw Error::from_errno(errno, "poll");
+    watch_engine();
     if (fds[2].revents != 0 && engine_socket_) on_engine_message();
     if (fds[0].revents != 0) on_signal();
     if (fds[1].revents != 0) on_unwritable();

@@ -109,6 +109,7 @@ class FrontEnd {
   void on_interrupt(int signal, bool from_terminal);
   void on_child();
   void on_engine_message();
+  void watch_engine();
   void on_unwritable();
   void request_detach();
   void kick_engine() const;
@@ -139,6 +140,11 @@ class FrontEnd {
   bool engine_done_ = false;
   bool engine_died_ = false;
   bool exec_failed_ = false;
+  struct {
+    uint64_t looked = 0;   // monotonic ns
+    unsigned looks = 0;    // in a row that found it asleep where no signal reaches it
+    std::string switches;  // then
+  } engine_watch_;
   uint64_t last_interrupt_ = 0;
   std::optional<RingReader> reader_;
   std::thread writer_;                      // once there is something to write

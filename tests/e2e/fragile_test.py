@@ -55,5 +55,27 @@ class Fragile(unittest.TestCase):
             self.assertEqual(process.finish()[1], 0)
 
 
+class ProvidingItsOwnMemory(unittest.TestCase):
+    """To read what an argument points to may mean to wait for a thread that stands at a probe itself."""
+
+    def test_it_goes_on(self):
+        with harness.Target([harness.target("provides")]) as process:
+            first = process.process.stdout.readline()
+            if not first.startswith("pid "):
+                self.skipTest("no userfaultfd here")
+            process.go()
+            process.expect("wrong 0\n")
+            rtrace = harness.Attached(["--mechanism=breakpoint", "-x", "strdup@libc.so.6"], [process.pid])
+            process.go()
+            process.expect("wrong 0\n")
+            result = rtrace.stop()
+            self.assertIn("the engine waits for memory", result.stderr)
+            process.go()
+            process.expect("wrong 0\n")
+            self.assertEqual(harness.altered_code(process.pid), [], result)
+            process.process.stdin.close()
+            self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+
+
 if __name__ == "__main__":
     unittest.main()

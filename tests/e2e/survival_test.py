@@ -346,10 +346,14 @@ class Survival(unittest.TestCase):
             for number in range(FORCED):
                 for both in (False, True) if not harness.MECHANISM else (random.random() < 0.5,):
                     self.force(moment, random.randint(1, most), both)
-                    if self.target.left():  # what stays of trampolines, each repair would wait for
-                        self.assertEqual(self.target.end(), 0)
-                        self.target = Target(self.folder.name)
+                    self.begin_anew_where_something_stays()
         self.ends_well()
+
+    def begin_anew_where_something_stays(self):
+        """What stays of trampolines, each repair would wait for."""
+        if self.target.left():
+            self.assertEqual(self.target.end(), 0)
+            self.target = Target(self.folder.name)
 
     def test_what_has_been_mapped_in_that_moment_is_found(self):
         for moment, both in itertools.product(("call-begun", "call-under-way", "mapped"), ("", ":both")):
@@ -374,6 +378,7 @@ class Survival(unittest.TestCase):
             return True
         rtrace.stop()  # of its last such moments it may die in that
         harness.run(["--repair", "-p", str(self.target.pid)])
+        self.begin_anew_where_something_stays()
         return False
 
     @classmethod

@@ -15,7 +15,7 @@ class ProcessView {
  public:
   // All arguments must outlive it.
   ProcessView(const Objects& objects, const Objects& added, const Memory& memory, Relocated relocated,
-              const Implementations& known, const Elsewhere& elsewhere = nullptr);
+              const Implementations& known, const Elsewhere& elsewhere);
 
   const Objects& objects() const { return objects_; }
   const Objects& added() const { return added_; }

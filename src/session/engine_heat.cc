@@ -43,8 +43,8 @@ void Engine::note_idle(const Task& task, Image& image, mech::BreakpointSite& sit
   if (many && !names.empty())
     reporter_.notice(
         fmt::format("{}: other calls return to the same place all the time, and each of these stops: while "
-                    "it is open the "
-                    "program is slow, and its time too long; a trampoline (--mechanism) has no such stops",
+                    "it is open the program is slow, and its time too long; a trampoline (--mechanism) has "
+                    "no such stops",
                     fmt::join(names, ", ")));
 }
 

@@ -46,7 +46,7 @@ using Elsewhere = std::function<const elf::LoadedObject*(VirtAddr)>;
 // The probe points that the requests ask for in `added`, a part of `objects` (all of it at start-up and
 // attach). Call sites in `added` are matched against what all objects define; -l also finds call sites in
 // older objects whose symbol `added` implements. `memory` serves GOT slots: their values are used only where
-// they lie in an executable segment of an object.
+// they lie in an executable segment of an object, or in one that `elsewhere` knows.
 Plan make_plan(const Requests& requests, const Objects& objects, const Objects& added, const Memory& memory,
                Relocated relocated, const Implementations& known = {}, const Elsewhere& elsewhere = nullptr);
 

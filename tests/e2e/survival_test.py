@@ -420,6 +420,36 @@ class BetweenTheRegistersAndTheResume(unittest.TestCase):
             self.assertEqual(result.stdout, "0\n", number)
 
 
+class AmidTheDetach(unittest.TestCase):
+    def test_nothing_stays_for_a_call_that_nobody_has_made(self):
+        for both in ("", ":both"):
+            with harness.Target([harness.target("fragile"), "threads"]) as process:
+                process.expect("pid ")
+                clean = harness.foreign_mappings(process.pid)
+                died = 0
+                for number in itertools.count(1):
+                    result = self.leaves("call-under-way:%d%s" % (number, both), process.pid)
+                    if result is not None and result.status == 0:
+                        break
+                    died += result is not None
+                    repaired = harness.run(["--repair", "-p", str(process.pid)], separate=False)
+                    self.assertEqual(harness.foreign_mappings(process.pid), clean, (number, both, result, repaired))
+                self.assertGreater(died, 0)
+                self.assertEqual(process.finish()[1], 0)
+
+    @staticmethod
+    def leaves(moment, pid):
+        """The result; None where it dies before it is ready."""
+        os.environ["RTRACE_DIE_AT"] = moment
+        try:
+            return harness.Attached(["-x", "qsort", "-x", "strverscmp"], [pid]).stop()
+        except harness.Failure:
+            return None
+        finally:
+            del os.environ["RTRACE_DIE_AT"]
+            harness.wait_until(lambda: harness.tracer(pid) == 0, "no tracer is left")
+
+
 class AnInterruptAfterTheEngineHasGone(unittest.TestCase):
     def test_is_for_nobody_else_in_the_process_group(self):
         with harness.Target([harness.target("fragile"), "threads"]) as process:

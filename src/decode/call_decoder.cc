@@ -128,7 +128,8 @@ struct CallDecoder::Impl {
     const Type& type = *layout->result;
     Value value = decoder.decode(type, state.result_place(storage));
     // getc and its kin return an int that holds a character or -1.
-    if (value.kind == Value::Kind::character && static_cast<uint32_t>(exit.raw.rax) == ~uint32_t{0})
+    if (value.kind == Value::Kind::character && !prototype->narrow_char &&
+        static_cast<uint32_t>(exit.raw.rax) == ~uint32_t{0})
       value.is_eof = true;
     // An errno of 0 was set by the caller, to tell a -1 that is a value from one that is a failure.
     if (type.kind != Type::Kind::error || error.value_or(0) == 0 || !has_failed(value)) return value;

@@ -204,9 +204,9 @@ class FormatReader : ConversionReader {
     return lens == Lens::none ? type : proto::with_lens(type, lens);
   }
 
+  // Of wide characters printf counts the bytes that it makes of them, at least one of each.
   static TypeRef text(bool wide, proto::Length precision) {
-    if (wide) return proto::make_string(wide_character(), {});
-    return proto::make_string(narrow_character(), precision);
+    return proto::make_string(wide ? wide_character() : narrow_character(), precision);
   }
 
   size_t named_;

@@ -174,6 +174,7 @@ class Reader {
   std::string read(Prototype& prototype) {
     prototype.name = name_in(chain_);
     prototype.no_return = any_flag(chain_, DW_AT_noreturn);
+    prototype.narrow_char = true;
     std::string reason = why_no_convention();
     if (reason.empty()) reason = read_result(prototype);
     if (reason.empty()) reason = read_parameters(prototype);

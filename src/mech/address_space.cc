@@ -58,6 +58,14 @@ std::string AddressSpace::part_copies_of(const tracee::ProcessMemory& child, pid
   return foothold_.part({child, ledger_, stopped, slack}, memory_);
 }
 
+bool AddressSpace::complete_child(const tracee::ProcessMemory& child, pid_t stopped) const {
+  if (foothold_.is_whole_in(child)) return true;
+  if (tracee::forbids_calls(stopped)) return false;
+  const std::string failure = foothold_.complete_child({child, ledger_, stopped, {}}, memory_);
+  RTRACE_LOG(mech, 1, "pages of {} for its child {}: {}", memory_.pid(), stopped, failure);
+  return failure.empty();
+}
+
 std::string AddressSpace::part_copies(pid_t stopped, Range slack, const Foothold::Pieces& kept) {
   foothold_.will_borrow(memory_, slack);
   return foothold_.part_for_good({memory_, ledger_, stopped, slack}, kept);

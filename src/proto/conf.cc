@@ -38,17 +38,26 @@ class ConfReader {
     Grammar grammar(line, lookup);
     if (grammar.peek().is("typedef")) {
       grammar.take();
-      return read_typedef(grammar);
+      read_typedef(grammar);
+      return expect_end(grammar);
     }
     if (grammar.peek().is("import") && grammar.peek_second().kind != Token::Kind::word) {
       grammar.take();
-      return read_import(grammar);
+      read_import(grammar);
+      return expect_end(grammar);
     }
     if (grammar.peek().is("function")) grammar.take();
     auto prototype = std::make_shared<Prototype>(grammar.prototype());
     prototype->origin = origin_;
     prototype->scope = parsed_.scope;
     parsed_.functions.emplace(prototype->name, prototype);
+  }
+
+  // What stands behind the item, which counts, would be lost; a comment may.
+  static void expect_end(const Grammar& grammar) {
+    const Token& next = grammar.peek();
+    if (next.kind != Token::Kind::end && !next.is('#') && !next.is(';'))
+      grammar.unexpected("the end of the line: each item stands on a line of its own");
   }
 
   TypeRef find(std::string_view name) const {

@@ -253,8 +253,8 @@ Engine::ForkImage Engine::read_fork(pid_t child, Image& image, std::string& fail
   try {
     const auto& pages = image.space().foothold();
     const tracee::ProcessMemory memory(child);
-    const bool complete =
-        !image.is_arming() && (!pages.exists() || pages.stands_in(memory)) && image.are_probes_in(memory);
+    const bool complete = !image.is_arming() && (!pages.exists() || pages.stands_in(memory)) &&
+                          image.are_probes_in(memory) && image.space().complete_child(memory, child);
     if (complete) return {image.clone_for(child), false};
     let_go_of_fork(child, image);
     if (auto own = read_image(child, failure)) return {std::move(own), true};

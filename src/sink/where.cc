@@ -18,7 +18,8 @@ struct Operand {
   std::optional<WideInteger> integer;
   std::optional<long double> real;
   std::optional<std::string_view> text;
-  bool cut = false;  // the text goes on
+  bool cut = false;          // the text goes on
+  bool is_compound = false;  // a struct, an array: no number and no text, but not nil
 };
 
 Operand of(WideInteger number) {
@@ -76,13 +77,15 @@ Operand of_value(const Value& value) {
       return operand;
     case Value::Kind::unreadable:
       return value.raw != 0 ? of(integer_of(value)) : operand;
+    case Value::Kind::structure:
+    case Value::Kind::array:
+    case Value::Kind::recursion:
+      operand.is_compound = true;
+      return operand;
     case Value::Kind::changed:
     case Value::Kind::error_result:
     case Value::Kind::hidden:
     case Value::Kind::nothing:
-    case Value::Kind::structure:
-    case Value::Kind::array:
-    case Value::Kind::recursion:
       break;
   }
   return operand;
@@ -103,7 +106,7 @@ std::optional<bool> truth(const Operand& operand) {
   if (operand.integer) return *operand.integer != 0;
   if (operand.real) return *operand.real != 0;
   if (operand.text) return !operand.text->empty();
-  return std::nullopt;
+  return operand.is_compound ? std::optional(true) : std::nullopt;
 }
 
 std::optional<long double> number(const Operand& operand) {
@@ -132,9 +135,9 @@ std::optional<bool> equal(const Operand& a, const Operand& b) {
   if (a.text && b.text && only_text) return same_text(a, b);
   if (a.integer && b.integer) return same_bits(*a.integer, *b.integer);
   if (number(a) && number(b)) return *number(a) == *number(b);
-  // A string is not nil.
-  if (a.text && b.integer == WideInteger{0}) return false;
-  if (b.text && a.integer == WideInteger{0}) return false;
+  // A string is not nil, nor is what a pointer to a struct or an array leads to.
+  if ((a.text || a.is_compound) && b.integer == WideInteger{0}) return false;
+  if ((b.text || b.is_compound) && a.integer == WideInteger{0}) return false;
   return std::nullopt;
 }
 

@@ -56,6 +56,24 @@ class Followed(unittest.TestCase):
         self.assertIn("--- Called exec() ---", self.check("spawn").trace)
 
 
+class WhileThereIsOtherWork(unittest.TestCase):
+    """A child may come to its first stop long after its parent has gone on, and met what makes new pages of ours."""
+    COUNT = 40
+
+    def setUp(self):
+        for _ in range(3 * os.cpu_count()):
+            other = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+            self.addCleanup(other.wait)
+            self.addCleanup(other.kill)
+
+    def test_calls_on_both_sides_of_a_fork_return(self):
+        result = harness.run(["-f", "--json", "-x", "getppid", "--", harness.target("both_call"), str(self.COUNT)])
+        self.assertEqual(result.status, 0, result)
+        made = json_lines.Lines(result.trace).calls
+        self.assertEqual(len(made), 8 * self.COUNT)
+        self.assertEqual([call for call in made if "outcome" in call], [], result.stderr)
+
+
 class Many(unittest.TestCase):
     COUNT = 60
     CODE = """

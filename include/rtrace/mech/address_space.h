@@ -117,6 +117,8 @@ class AddressSpace {
   void lower_semaphores();
   // In the memory of a fork child that is let go of.
   void lower_semaphores_of(const tracee::ProcessMemory& child) const;
+  // Foothold::complete_child(), by a thread of a followed fork child that stands. False where it cannot be.
+  bool complete_child(const tracee::ProcessMemory& child, pid_t stopped) const;
   // For a followed fork child: the same sites and copies in its own memory, published under its own pid.
   // Throws Error where it was forked before our pages were there.
   std::unique_ptr<AddressSpace> clone_for(pid_t child) const;

@@ -127,6 +127,11 @@ class Foothold {
   // In the memory of a child that was forked while the slack of `Means` was on loan.
   void give_slack_back(const tracee::ProcessMemory& child) const;
 
+  // Whether a fork child, in which the blob stands, has all that is mapped here by now.
+  bool is_whole_in(const tracee::ProcessMemory& child) const;
+  // Maps the rest there, where it is here, with what is in it; `own`: this memory. What went wrong, in words.
+  std::string complete_child(const Means& child, const tracee::ProcessMemory& own) const;
+
   // Unmaps everything that is ours in this memory. No thread may stand in it. What went wrong, in words; then
   // the pages stay, inert.
   std::string leave(const Means& means) const;
@@ -156,6 +161,10 @@ class Foothold {
   bool put(agent::SiteEntry entry);
   uint64_t slot_of(uint64_t site) const;
   std::string part_from(const Means& means, const agent::Control& as, const Pieces& kept) const;
+  std::string copy_to_child(const Means& child, tracee::RemoteCall& remote, Range range, int protection,
+                            const tracee::ProcessMemory& own) const;
+  std::string move_table_of_child(const Means& child, tracee::RemoteCall& remote,
+                                  const tracee::ProcessMemory& own) const;
   uint64_t size_without_rings(const agent::Control& control) const;
   bool is_ours(const tracee::ProcessMemory& memory, VirtAddr mapping) const;
   static bool is_blank(const tracee::ProcessMemory& memory, Range mapping);

@@ -28,6 +28,9 @@ struct Prototype {
   // where there is none.
   size_t first_at_return = 0;
   bool no_return = false;
+  // That of a result of type `char`: it has 8 bits. Prototype files say `char` of getc's int, too, which may
+  // be EOF.
+  bool narrow_char = false;
   std::shared_ptr<const TypeScope> scope;  // keeps alive the structs that its types refer to by name
   std::string origin;                      // "custom.conf:1", for --explain
 };

@@ -40,6 +40,7 @@ constexpr const char* kFormatTexts[] = {
     "%Q %d",
     "%a %g",
     "%ls",
+    "%.2ls|%.*S",
 };
 
 BufferMemory tracee() {
@@ -321,6 +322,10 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"int printf(format)", {kFormats + 0x800, 1}, 0, "(\"%Q %d\") = 0"},
         Row{"int printf(format)", {kFormats + 0x900}, 0, "(\"%a %g\", 0x1p+1, 3.000000) = 0", {2, 3}},
         Row{"int printf(format)", {kFormats + 0xa00, kWide}, 0, "(\"%ls\", \"h\\303\\244!\") = 0"},
+        Row{"int printf(format)",
+            {kFormats + 0xb00, kWide, 1, kWide},
+            0,
+            "(\"%.2ls|%.*S\", \"h\\303\\244\", 1, \"h\") = 0"},
         Row{"int printf(format)", {kWild}, 0, "(0xdead0000) = 0"},
         Row{"int sprintf(+string, format)",
             {kShort, kFormats + 0x700, 1, 2, 3, 4},

@@ -135,12 +135,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"bitvec(int)", 0x123, "<0-1,5,8>"}, Row{"bitvec(int)", 0xfffffffe, "~<0>"},
                     Row{"bitvec(int)", 0, "<>"}, Row{"bitvec(int)", 0xffffffff, "~<>"}));
 
-std::string result_of(const std::string& prototype, uint64_t rax) {
+std::string result_of(const std::string& text, uint64_t rax, bool narrow_char = false) {
   const BufferMemory memory = tracee();
   arch::Regs entry, exit;
   entry.raw.rsp = kStack;
   exit.raw.rax = rax;
-  CallDecoder decoder(prototype_of(prototype), {});
+  proto::Prototype prototype = *prototype_of(text);
+  prototype.narrow_char = narrow_char;
+  CallDecoder decoder(std::make_shared<proto::Prototype>(prototype), {});
   return to_text(decoder.leave(entry, exit, memory, {}).result);
 }
 
@@ -148,6 +150,7 @@ TEST(Results, ArePrintedAsTheTableSays) {
   EXPECT_EQ(result_of("void f()", 7), "<void>");
   EXPECT_EQ(result_of("char f()", 0xffffffff), "EOF");
   EXPECT_EQ(result_of("char f()", 0xff), "'\\377'");
+  EXPECT_EQ(result_of("char f()", 0xffffffff, true), "'\\377'");
   EXPECT_EQ(result_of("int f()", 0xffffffff), "-1");
   EXPECT_EQ(result_of("string f()", kLong), "\"abcdefghijklmnopqrstuvwxyzabcdef\"...");
   EXPECT_EQ(result_of("addr f()", 0), "nil");

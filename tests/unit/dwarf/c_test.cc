@@ -66,6 +66,13 @@ TEST_P(C, OnlyPlainCharIsACharacter) {
             "void numbers(a=schar, b=uint8, c=char, d=short, e=uint, f=long, g=bool)");
 }
 
+// Whatever a compiler leaves in the rest of the register.
+TEST_P(C, ACharThatIsReturnedIsNoEof) {
+  const Answer answer = object.ask("initial");
+  ASSERT_NE(answer.prototype, nullptr) << answer.reason;
+  EXPECT_TRUE(answer.prototype->narrow_char);
+}
+
 TEST_P(C, FloatsHaveTheirSizes) {
   EXPECT_EQ(object.spelled("floats"), "longdouble floats(a=float, b=double, c=longdouble)");
 }

@@ -484,6 +484,10 @@ class ForkedAddressSpace : public AddressSpaceTest {
     EXPECT_TRUE(first && std::holds_alternative<tracee::Interrupted>(classify(first->status)));
     return forked;
   }
+  void install(std::span<const Target> targets) {
+    for (const Target& target : targets)
+      ASSERT_EQ(reason_of(space->install(target.address(), file_bytes(target.address(), 15))), "installed");
+  }
   int finish_parent() {
     const int status = run(*space, pid());
     child->reaped();
@@ -513,14 +517,35 @@ TEST_F(ForkedAddressSpace, ACloneServesTheForkChildByItself) {
 TEST_F(ForkedAddressSpace, AForkAmidInstallingMakesAChildThatHasAllTheSame) {
   start(fork_and_call);
   ASSERT_EQ(make_room(), "");
-  const auto install = [&](std::span<const Target> targets) {
-    for (const Target& target : targets)
-      ASSERT_EQ(reason_of(space->install(target.address(), file_bytes(target.address(), 15))), "installed");
-  };
   const std::span all(kTargets);
   install(all.first(kTargetCount / 2));
   const pid_t forked = fork_child();
   install(all.subspan(kTargetCount / 2));
+  auto clone = space->clone_for(forked);
+  EXPECT_EQ(run(*clone, forked), 0);
+  expect_each_was_hit();
+  clone.reset();
+  EXPECT_EQ(finish_parent(), 0);
+}
+
+TEST_F(ForkedAddressSpace, WhatWasMappedSinceTheForkIsMappedInTheChildToo) {
+  start(fork_and_call);
+  ASSERT_EQ(make_room(), "");
+  const std::span all(kTargets);
+  install(all.first(kTargetCount / 2));
+  const pid_t forked = fork_child();
+  const tracee::ProcessMemory its(forked);
+  EXPECT_TRUE(space->foothold().is_whole_in(its));
+  // The parent waits for its child by now.
+  ASSERT_EQ(tracee::resume(pid()), Alive::yes);
+  ASSERT_EQ(tracee::interrupt(pid()), Alive::yes);
+  ASSERT_TRUE(tracee::consume(pid(), Block::yes));
+  ASSERT_EQ(space->make_room(code(), 4096, pid(), tracee::read_maps(pid()), {}), "") << "the table moves";
+  install(all.subspan(kTargetCount / 2));
+  EXPECT_FALSE(space->foothold().is_whole_in(its));
+  EXPECT_TRUE(space->complete_child(its, forked));
+  EXPECT_TRUE(space->foothold().is_whole_in(its));
+  EXPECT_EQ(tracee::read_maps(forked).size(), tracee::read_maps(pid()).size()) << "the old table is gone";
   auto clone = space->clone_for(forked);
   EXPECT_EQ(run(*clone, forked), 0);
   expect_each_was_hit();

@@ -121,6 +121,10 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"typedef myint = hex(int);\nmyint f(myint*)", "myint f(myint*)"},
         Row{"typedef node = struct;\ntypedef node = struct(int, node*);\nint f(node*)", "int f(node*)"},
         Row{"typedef packed = struct[5, 1](char, @1 int);\nint f(packed*)", "int f(packed*)"},
+        Row{"typedef a = int; # a comment\ntypedef b = a; ; another\nint f(b*)", "int f(b*)"},
+        Row{"typedef a = long; nonsense\nint f(a*)",
+            "int f(a*)\nt.conf:1: unexpected 'nonsense', expected the end of the line: each item stands on a "
+            "line of its own"},
         Row{"typedef node = struct;\nint f(node*)\ntypedef node = struct(int, node*);", "int f(node*)"}));
 
 class RefusedLine : public testing::TestWithParam<Row> {};
@@ -183,6 +187,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"typedef = int;", "unexpected '=', expected a name"},
         Row{"typedef a int;", "unexpected 'int', expected '='"},
         Row{"typedef a = int", "unexpected end of line, expected ';'"},
+        Row{"typedef a = int; int f(a);",
+            "unexpected 'int', expected the end of the line: each item stands on a line of its own"},
         Row{"import \"nowhere\";", "cannot import \"nowhere\", expected a prototype file of that name"},
         Row{"import 5;", "unexpected '5', expected a name in double quotes"},
         Row{"int \x1b[31m(int)", "unexpected '?', expected a function name"}));

@@ -123,6 +123,9 @@ TEST_F(WhereTest, IsTrueOfTheCall) {
                            "path ~ /^.etc.(passwd|group)$/",
                            "path != 0",
                            "!(path == 0)",
+                           "buf != 0",
+                           "buf",
+                           "buf.inner != 0 && !(buf.inner == 0)",
                            "buf.st_size > 4096",
                            "arg3.st_size == 4097",
                            "buf.inner.name == \"in\"",
@@ -160,15 +163,15 @@ TEST_F(WhereTest, IsTrueOfTheCall) {
 
 TEST_F(WhereTest, IsNotTrueOfTheCall) {
   for (const char* text : {"0", "arg2 != 65", "arg2 == 66", "ret == 0", "dur > 5ms", "path == 'x'",
-                           "path == 0", "path ~ /^passwd/", "errno == EACCES", "errno != ENOENT", "nothing",
-                           "big < 0", "1 && 0", "name != 'open'"})
+                           "path == 0", "buf == 0", "!buf", "path ~ /^passwd/", "errno == EACCES",
+                           "errno != ENOENT", "nothing", "big < 0", "1 && 0", "name != 'open'"})
     EXPECT_FALSE(Where::parse(text).holds(facts_).holds) << text;
 }
 
 // Neither true nor false: what is unknown stays so through negation.
 TEST_F(WhereTest, WhatTheCallHasNotIsNeitherTrueNorFalse) {
   for (const char* what :
-       {"unheard", "arg12", "lost", "buf.gone", "buf.inner", "buf", "unheard == 1", "arg12 != 1",
+       {"unheard", "arg12", "lost", "buf.gone", "buf == 7", "buf < 1", "unheard == 1", "arg12 != 1",
         "lost ~ /x/", "lost !~ /x/", "path < 3", "path & 1", "bits & 1", "unheard + 1 > 0",
         "unheard == 1 && 1", "unheard || 0", "path.x == 1", "-unheard"}) {
     EXPECT_FALSE(Where::parse(what).holds(facts_).holds) << what;

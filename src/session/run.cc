@@ -60,10 +60,11 @@ int run(int argc, char** argv) try {
     case Options::Action::gen_conf:
       return generate_configuration(options);
     case Options::Action::repair:
-      return repair_processes(options);
     case Options::Action::trace:
       break;
   }
+  if (const std::string reason = tracee::why_proc_is_not_ours(); !reason.empty()) return fail(reason);
+  if (options.action == Options::Action::repair) return repair_processes(options);
   return FrontEnd(options).run();
 } catch (const Error& error) {
   return fail(error.what());

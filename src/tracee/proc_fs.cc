@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -327,6 +328,19 @@ std::vector<pid_t> read_tasks(pid_t pid) {
   }
   closedir(folder);
   return tasks;
+}
+
+std::string why_proc_is_not_ours() {
+  char self[32];
+  const ssize_t got = readlink("/proc/self", self, sizeof self);
+  pid_t pid = 0;
+  if (got > 0 && parse_int(std::string_view(self, static_cast<size_t>(got)), pid, 10) && pid == getpid())
+    return {};
+  struct stat link {};
+  if (lstat("/proc/self", &link) != 0)
+    return "/proc is not mounted, and what processes are is read there; mount it: mount -t proc proc /proc";
+  return "/proc is that of another pid namespace: under the pids of this one it shows other processes; mount "
+         "the right one: mount -t proc proc /proc (unshare does so by --mount-proc)";
 }
 
 std::string read_comm(pid_t pid) {

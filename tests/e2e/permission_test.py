@@ -180,6 +180,34 @@ class Kinds(unittest.TestCase):
             self.assertIn("no such process", result.stderr)
 
 
+def in_namespace(options, words):
+    return subprocess.run(["unshare", "-p", "-f", "--kill-child", *options, *words], text=True, env=harness.environment(),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=harness.PATIENCE, check=False)
+
+
+@unittest.skipUnless(ROOT, "only root can make a pid namespace")
+class PidNamespaces(unittest.TestCase):
+    def test_a_proc_of_another_namespace_shows_other_processes_so_nothing_is_touched(self):
+        for words in (["-x", "puts", "--", "echo", "run"], ["-x", "puts", "-p", "1"], ["--repair", "-p", "1"]):
+            done = in_namespace([], [harness.RTRACE, *words])
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done)
+            self.assertRegex(done.stderr, r"^rtrace: /proc is that of another pid namespace: .*--mount-proc\)\n$")
+
+    def test_without_proc_that_is_said(self):
+        done = subprocess.run(["unshare", "-m", "sh", "-c", 'umount -l /proc; exec "$@"', "sh", harness.RTRACE, "-x", "puts",
+                               "echo", "run"], text=True, env=harness.environment(), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=harness.PATIENCE, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done)
+        self.assertIn("/proc is not mounted", done.stderr)
+
+    def test_with_its_own_proc_a_namespace_is_as_good_as_any(self):
+        done = in_namespace(["--mount-proc"], [harness.RTRACE, "-F", harness.CONF, "-x", "add", harness.target("children"),
+                                               "fork"])
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("add@libfixture.so(1, 1)", done.stderr)
+
+
 @unittest.skipUnless(ROOT and shutil.which("setpriv"), "only root can be somebody else, by setpriv")
 class OtherUsers(unittest.TestCase):
     @classmethod

@@ -111,6 +111,9 @@ void remember_status(pid_t tid, StatusFields status);  // it has run nothing but
 void trust_seccomp();
 std::vector<pid_t> read_tasks(pid_t pid);
 std::string read_comm(pid_t pid);
+// Why /proc does not speak of the processes that ptrace(2) knows by their pids here; empty where it does.
+// One of another pid namespace shows other processes under the same numbers (pid_namespaces(7)).
+std::string why_proc_is_not_ours();
 // The whole of a small file; empty where it cannot be read.
 std::string read_file(const std::string& path);
 

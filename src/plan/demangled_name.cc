@@ -1,5 +1,6 @@
 #include "rtrace/plan/demangled_name.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace rtrace::plan {
@@ -62,6 +63,15 @@ std::string_view without_result(std::string_view name) {
     }
   }
   return name;
+}
+
+std::string without_abi_tags(std::string_view name) {
+  std::string plain;
+  for (size_t tag; (tag = name.find("[abi:")) != std::string_view::npos;) {
+    plain += name.substr(0, tag);
+    name.remove_prefix(std::min(name.find(']', tag), name.size() - 1) + 1);
+  }
+  return plain += name;
 }
 
 }  // namespace rtrace::plan

@@ -26,6 +26,7 @@ std::string object_list(const ObjectList& objects) {
 
 // A pattern without its wildcards serves as the name to be near to.
 std::string core_of(const Pattern& pattern) {
+  if (const auto name = pattern.literal_name()) return std::string(without_parameters(*name));
   std::string core;
   for (char c : pattern.text())
     if (c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0) core += c;
@@ -157,7 +158,8 @@ class NoMatch {
           fmt::format("C++ names are matched whole, by patterns that hold a parenthesis or ::, as in {}",
                       listed(functions, kNearest)));
     clauses.push_back(no_names());
-    clauses.push_back(nearest_functions(rule));
+    clauses.push_back(overloads(rule));
+    if (clauses.back().empty()) clauses.push_back(nearest_functions(rule));
     if (rule.symbol.literal_name() && definers.empty()) clauses.push_back(importers(name));
   }
 
@@ -201,12 +203,31 @@ class NoMatch {
     return nearest.empty() ? std::string() : "nearest names: " + listed(nearest, kNearest);
   }
 
+  // As the rule's pattern would name it.
+  static std::string name_for(const Filter::Rule& rule, std::string_view symbol) {
+    const auto demangled = rule.demangled ? demangle(symbol) : std::nullopt;
+    if (!demangled) return std::string(symbol.substr(0, symbol.find('@')));
+    return without_abi_tags(without_parameters(without_result(*demangled)));
+  }
+
+  // Functions of that name, with other parameters.
+  std::string overloads(const Filter::Rule& rule) const {
+    const auto name = rule.symbol.literal_name();
+    if (!rule.demangled || !name || name->find('(') == std::string::npos) return {};
+    std::set<std::string> found;
+    for (const LoadedObject* object : matching_)
+      for (const elf::Symbol& symbol : object->file->functions())
+        if (name_for(rule, symbol.name) == core_of(rule.symbol))
+          found.insert(without_abi_tags(without_result(demangle(symbol.name).value_or(""))));
+    return found.empty() ? "" : "there is " + listed({found.begin(), found.end()}, kNearest);
+  }
+
   // What others import from the object says what its interface is, so those names come first.
   std::string nearest_functions(const Filter::Rule& rule) const {
     std::vector<std::string> defined;
     for (const LoadedObject* object : matching_)
       for (const elf::Symbol& symbol : object->file->functions())
-        if (!is_cold_part(symbol.name)) defined.emplace_back(symbol.name.substr(0, symbol.name.find('@')));
+        if (!is_cold_part(symbol.name)) defined.push_back(name_for(rule, symbol.name));
     return names_to_take(rule.symbol, defined, nearest_imports(core_of(rule.symbol)));
   }
 
@@ -266,7 +287,7 @@ class NoMatch {
     }
     std::vector<std::string> called;
     for (const LoadedObject* object : matching_)
-      for (const auto& import : object->file->imports()) called.emplace_back(import.name);
+      for (const auto& import : object->file->imports()) called.push_back(name_for(rule, import.name));
     clauses.push_back(names_to_take(rule.symbol, called));
   }
 

@@ -18,9 +18,13 @@ bool name_matches(const Filter::Rule& rule, std::string_view symbol) {
   if (!rule.demangled) return false;
   auto demangled = demangle(symbol);
   if (!demangled) return false;
-  const std::string_view bare = without_result(*demangled);
-  return rule.symbol.matches(bare) || rule.symbol.matches(without_parameters(bare)) ||
-         (names_a_result(rule.symbol.text()) && rule.symbol.matches(*demangled));
+  const auto means = [&](std::string_view name) {
+    const std::string_view bare = without_result(name);
+    return rule.symbol.matches(bare) || rule.symbol.matches(without_parameters(bare)) ||
+           (names_a_result(rule.symbol.text()) && rule.symbol.matches(name));
+  };
+  return means(*demangled) ||
+         (demangled->find("[abi:") != std::string::npos && means(without_abi_tags(*demangled)));
 }
 
 // Clones go by the name of their function too. A `.cold` part is entered by a jump in the middle of a call,

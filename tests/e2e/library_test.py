@@ -12,10 +12,11 @@ LINES = [
     "lib::nothing(1, { }, 2) = 3",
     "lib::tree({ 1, [ { 2, [ ] }, { 3, [ ] } ] }) = 1",
     'lib::wide("wide") = "wide"',
+    'lib::title(8) = "no. 8"',
     "lib::Shop::stock({ 4 }, 5) = { 4, 5, 3 }",
     "lib::Shop::enlarge({ 4 }, 6) = { 10 }",
 ]
-CALLED = ("text", "numbers", "nothing", "tree", "wide", "Shop::stock", "Shop::enlarge")
+CALLED = ("text", "numbers", "nothing", "tree", "wide", "title", "Shop::stock", "Shop::enlarge")
 
 
 def lines(*options):
@@ -49,6 +50,18 @@ class Names(unittest.TestCase):
         for pattern in ("lib::tree", "lib::tree(lib::Tree const&)", "/lib::tr.*/", "/.*tree\\(.*Tree.*/", "*Tree const&*"):
             with self.subTest(pattern):
                 self.assertIn("lib::tree", self.named("-x", pattern + "@MAIN"))
+
+    def test_need_not_say_the_tags_that_the_library_puts_there(self):
+        for pattern in ("lib::title", "lib::title(int)", "lib::title[abi:cxx11]", "lib::title[abi:cxx11](int)", "/lib::t.*le/"):
+            with self.subTest(pattern):
+                self.assertEqual(self.named("-x", pattern + "@MAIN"), ["lib::title"])
+
+    def test_that_nothing_has_are_told_with_the_nearest(self):
+        for pattern in ("lib::titel", "lib::title(char)", "lib::tite(int)"):
+            with self.subTest(pattern):
+                seen, stderr = lines("-x", pattern + "@MAIN")
+                self.assertEqual(seen, [])
+                self.assertRegex(stderr, r"(nearest names: lib::title[,;]|there is lib::title\(int\);)")
 
     def test_of_calls_match_as_well(self):
         for pattern in ("operator delete(void*, unsigned long)", "operator delete(*", "/operator delete\\(.*/"):

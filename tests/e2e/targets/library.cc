@@ -61,6 +61,10 @@ KEPT std::wstring wide(const std::wstring& text) {
   return text;
 }
 
+KEPT std::string title(int number) {
+  return "no. " + std::to_string(number);
+}
+
 }  // namespace lib
 
 int main() {
@@ -71,6 +75,7 @@ int main() {
   lib::nothing(1, {}, 2);
   lib::tree({1, {{2, {}}, {3, {}}}});
   lib::wide(L"wide");
+  lib::title(8);
   lib::Shop shop(4);
   shop.stock(5);
   shop.enlarge(6);

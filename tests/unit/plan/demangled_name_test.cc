@@ -41,5 +41,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"vtable for lib::S", "vtable for lib::S"}, Row{"", ""}, Row{"<<<((", "<<<(("},
                     Row{"decltype", "decltype"}));
 
+TEST(WithoutAbiTags, LeavesWhatTheSourceSays) {
+  EXPECT_EQ(without_abi_tags("lib::title[abi:cxx11](int)"), "lib::title(int)");
+  EXPECT_EQ(without_abi_tags("lib::S[abi:a][abi:b]::f[abi:cxx11]()"), "lib::S::f()");
+  EXPECT_EQ(without_abi_tags("lib::S::operator[](int)"), "lib::S::operator[](int)");
+  EXPECT_EQ(without_abi_tags("odd[abi:"), "odd");
+  EXPECT_EQ(without_abi_tags(""), "");
+}
+
 }  // namespace
 }  // namespace rtrace::plan

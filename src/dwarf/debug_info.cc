@@ -37,7 +37,7 @@ struct DebugInfo::Impl {
   std::shared_ptr<proto::TypeScope> scope = std::make_shared<proto::TypeScope>();
   TypeReader types{scope};
 
-  const Functions& functions_of(const Die& unit) {
+  Functions& functions_of(const Die& unit) {
     auto known = functions.find(unit.addr);
     if (known != functions.end()) return known->second;
     RTRACE_LOG(proto, 1, "{}: reads the unit {}", path, name_of(unit));

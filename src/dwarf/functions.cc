@@ -5,7 +5,7 @@
 namespace rtrace::dwarf {
 namespace {
 
-// Of namespaces and classes in each other.
+// Of namespaces, classes and blocks in each other.
 constexpr unsigned kMaxScopes = 16;
 
 // GCC emits a split function's ranges with the part that is entered first.
@@ -30,8 +30,8 @@ std::string_view symbol_of(const Die& function) {
 
 }  // namespace
 
-Functions::Functions(const Die& unit) {
-  collect(unit, 0);
+Functions::Functions(const Die& unit) : unit_(unit) {
+  collect(unit_, 0);
 }
 
 void Functions::collect(const Die& parent, unsigned depth) {
@@ -39,6 +39,10 @@ void Functions::collect(const Die& parent, unsigned depth) {
     switch (tag_of(child)) {
       case DW_TAG_subprogram:
         add(child);
+        if (walk_ == Walk::inner && depth < kMaxScopes) collect(child, depth + 1);
+        break;
+      case DW_TAG_lexical_block:
+        if (walk_ == Walk::inner && depth < kMaxScopes) collect(child, depth + 1);
         break;
       // C++ declares methods in classes; Rust defines functions in namespaces.
       case DW_TAG_namespace:
@@ -64,8 +68,12 @@ void Functions::add(const Die& function) {
   }
 }
 
-std::optional<Die> Functions::at(ElfAddr address) const {
-  auto found = by_address_.find(address);
+std::optional<Die> Functions::at(ElfAddr address) {
+  if (walk_ == Walk::outer && !by_address_.contains(address)) {
+    walk_ = Walk::inner;
+    collect(unit_, 0);
+  }
+  const auto found = by_address_.find(address);
   return found == by_address_.end() ? std::nullopt : std::optional(found->second);
 }
 

@@ -17,6 +17,15 @@ TEST_P(Cxx, AMethodHasThisAsItsFirstParameter) {
   EXPECT_EQ(object.spelled("_ZN4shop4Item5totalEib"), "int total(a=int, b=bool)");
 }
 
+TEST_P(Cxx, ClassesInsideOfFunctionsHaveFunctionsToo) {
+  EXPECT_EQ(object.spelled("_ZZN4shop7countedEiENK5Local3addEic"), "int add(this=Local*, a=int, b=char)");
+  const bool gcc = GetParam().starts_with("gcc");
+  const proto::TypeRef more =
+      object.parameter(gcc ? "_ZZN4shop7countedEiENKUlsE_clEs" : "_ZZN4shop7countedEiENK3$_0clEs", 1);
+  ASSERT_NE(more, nullptr);
+  EXPECT_EQ(proto::spell(*more), "short");
+}
+
 TEST_P(Cxx, AClassShowsItsBasesAndMembersButNoStaticOnes) {
   proto::TypeRef item = proto::resolve(object.parameter("_ZNK4shop4Item4costEi", 0)->inner);
   ASSERT_NE(item, nullptr);

@@ -33,7 +33,8 @@ void Engine::calibrate() {
 // A stop was seen. What the recorder in the process took of the time before it is not the program's.
 void Engine::clock_stop(Task& task) {
   const uint64_t now = monotonic_now();
-  if (ticks_) take_records_of(task);
+  // It may have got its slot just now, and with it what the one before it was held.
+  if (ticks_ && task.held_before == 0) take_records_of(task);
   task.account.unsettled = task.clock.stopped(now);
   if (!ticks_ || !task.account.unsettled) return;
   uint64_t& passed = *task.account.unsettled;
@@ -41,7 +42,7 @@ void Engine::clock_stop(Task& task) {
   passed -= std::min(passed, recorders_time(task));
 }
 
-// Of the stop that was just seen.
+// Of the stop that was just seen; then what was recorded before it can be told the time.
 void Engine::settle_clock(Task& task, Asked asked) {
   const auto passed = std::exchange(task.account.unsettled, std::nullopt);
   if (!passed) return;
@@ -56,10 +57,11 @@ void Engine::settle_clock(Task& task, Asked asked) {
   if (times_calls_) costs.seen(*passed);
   const uint64_t own = costs.own(*passed, account, account ? where_we_were(task) : Tracer::on_its_processor);
   task.clock.ran(own);
-  if (times_calls_) task.account.not_own += *passed - std::min(*passed, own);
-  // What was recorded before the stop was told the time with the thread's wake-up in it, as their returns
-  // will be: an ordinary one cancels out.
-  if (ticks_ && times_calls_) task.stack.set_back(task.clock.time() + stop_costs_.low());
+  const uint64_t not_own = *passed - std::min(*passed, own);
+  if (times_calls_) task.account.not_own += not_own;
+  // The delivery of the stop comes behind all that was recorded, and what else is not its own before.
+  task.account.woken = not_own - std::min(not_own, stop_costs_.delivery());
+  if (ticks_) take_records_of(task);
 }
 
 // When the present stop came. Of one that came as soon as is usual it is not asked.

@@ -100,6 +100,7 @@ struct RunAccount {
   bool late = false;                  // the present stop, by more than is usual where we were
   std::optional<uint64_t> unsettled;  // what has passed until the present stop
   uint64_t not_own = 0;               // of that, once it is settled
+  uint64_t woken = 0;                 // of the last such, before the thread's own time began
 };
 
 struct Task : LiveCalls {

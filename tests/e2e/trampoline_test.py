@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import harness
+import json_lines
 from survival_test import engine_of
 
 COUNTING = ["-c", "--mechanism=trampoline"]
@@ -300,6 +301,26 @@ class InAnInterpretersLoop(unittest.TestCase):
         self.assertGreater(waits, self.BLOCKS * self.INSIDE)
         self.assertRegex(result.stderr, "op_block: other calls return to the same place all the time")
         self.assertEqual(result.stderr.count("all the time"), 1, result)
+
+
+class Nested(unittest.TestCase):
+    COUNT = 400
+
+    def test_no_call_is_shorter_than_those_inside_of_it(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+            conf.write("int mid(int);\nint out(int);\n")  # leaf, of which nothing is known, stays a breakpoint
+            conf.flush()
+            for mechanism in ("auto", "trampoline"):
+                with self.subTest(mechanism):
+                    result = harness.run(["--mechanism=" + mechanism, "--json", "-F", conf.name, "-x", "leaf+mid+out@MAIN",
+                                          "--", harness.target("nest"), str(self.COUNT)])
+                    self.assertEqual(result.status, 0, result)
+                    took = {"leaf": {}, "mid": {}, "out": {}}
+                    for call in json_lines.Lines(result.trace).calls:
+                        took[call["name"]][int(call["args"][0]["text"])] = call["dur"]
+                    for number in range(self.COUNT):
+                        self.assertGreaterEqual(took["out"][number], took["mid"][number], number)
+                        self.assertGreaterEqual(took["mid"][number], took["leaf"][number], number)
 
 
 class AsByBreakpoints(unittest.TestCase):

@@ -105,12 +105,6 @@ class CallStack {
   bool leave_call(const FrameIdentity& identity, CallId call, Timestamp now, std::vector<Frame>& returned,
                   std::vector<Frame>& dead);
 
-  // The thread's clock was ahead when some were entered: none of the active ones is younger than that.
-  void set_back(uint64_t monotonic) {
-    for (auto it = active_.rbegin(); it != active_.rend() && it->frame.entered.monotonic > monotonic; ++it)
-      it->frame.entered.monotonic = monotonic;
-  }
-
   // Time inside the newest active frame that is not its own, for another reason than a call.
   void count_inside(uint64_t nanoseconds) {
     if (!active_.empty()) active_.back().frame.inner += nanoseconds;

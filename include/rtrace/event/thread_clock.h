@@ -18,13 +18,15 @@ class ThreadClock {
   std::optional<uint64_t> stopped(uint64_t now) {
     if (!running_) return std::nullopt;
     running_ = false;
+    resumed_ = since_;
+    before_ = time_;
     const uint64_t passed = now > since_ ? now - since_ : 0;
     since_ = now;
     return passed;
   }
   // What was measured between two stops is never made nothing of: a thread that ran has run a nanosecond at
-  // least.
-  void ran(uint64_t own) { time_ += std::max<uint64_t>(own, 1); }
+  // least. Nor does it go back behind what time_at() has answered.
+  void ran(uint64_t own) { time_ = std::max(time_ + std::max<uint64_t>(own, 1), told_); }
   // A stop of which nothing more will be known: all that has passed is the thread's.
   void halted(uint64_t now) {
     if (const auto passed = stopped(now)) ran(*passed);
@@ -38,17 +40,23 @@ class ThreadClock {
   bool held() const { return !running_; }
   // As of the last stop.
   uint64_t time() const { return time_; }
-  // Then, while it runs; `not_own` of what has passed since it was resumed was not the thread's.
-  uint64_t time_at(uint64_t then, uint64_t not_own) const {
-    const uint64_t passed = running_ && then > since_ ? then - since_ : 0;
-    return time_ + passed - std::min(passed, not_own);
+  // Then, while it runs, or between the last resumption and the stop since, once ran() has told of that;
+  // `not_own` of what had passed since it was resumed was not the thread's. Never less than what was answered
+  // before, nor than what is not known any more.
+  uint64_t time_at(uint64_t then, uint64_t not_own) {
+    const uint64_t from = running_ ? since_ : resumed_;
+    const uint64_t passed = then > from ? then - from : 0;
+    const uint64_t time = (running_ ? time_ : before_) + passed - std::min(passed, not_own);
+    return told_ = std::max(told_, running_ ? time : std::min(time, time_));
   }
   // When it was seen, by the tracer's clock.
   uint64_t stopped_at() const { return since_; }
 
  private:
   uint64_t time_ = 0;
-  uint64_t since_;  // of the last change
+  uint64_t since_;                     // of the last change
+  uint64_t resumed_ = 0, before_ = 0;  // when it was resumed last before it stopped, and its time then
+  uint64_t told_ = 0;
   bool running_ = true;
 };
 
@@ -94,6 +102,9 @@ class StopCosts {
   uint64_t own(uint64_t passed, std::optional<Account> account, Tracer tracer = Tracer::on_its_processor);
 
   uint64_t low() const { return std::min({measured_.together.passed, least_, before_}); }
+  // Of that the thread's wake-up, and the delivery of the stop: one half each, for want of better.
+  uint64_t wake_up() const { return low() / 2; }
+  uint64_t delivery() const { return low() - wake_up(); }
 
  private:
   static constexpr uint64_t kUsualSpread = 3'000;

@@ -67,20 +67,6 @@ class CallStackTest : public testing::Test {
   uint64_t now = 0;
 };
 
-TEST_F(CallStackTest, NoCallBeganLaterThanTheClockIsSetBackTo) {
-  now = 100;
-  enter(identity(0x900));
-  now = 5000;
-  enter(identity(0x800), kG);
-  enter(identity(0x700), kH);
-  stack.set_back(200);
-  now = 300;
-  EXPECT_EQ(duration_of(identity(0x700)), 100u);
-  now = 350;
-  EXPECT_EQ(duration_of(identity(0x800)), 150u);
-  EXPECT_EQ(duration_of(identity(0x900)), 250u);
-}
-
 TEST_F(CallStackTest, EntryKeepsWhatItIsGiven) {
   Frame& frame = stack.enter(identity(100), kG, ProbeId{3}, CallId{9}, {11, 12}, dead);
   EXPECT_EQ(frame.identity, identity(100));

@@ -19,12 +19,33 @@ TEST(ThreadClock, StandsStillWhileTheThreadIsHeld) {
 
 TEST(ThreadClock, TellsTheTimeWhileItRuns) {
   ThreadClock clock(1000);
-  EXPECT_EQ(clock.time_at(1500, 0), 500u);
-  EXPECT_EQ(clock.time_at(1500, 200), 300u);
-  EXPECT_EQ(clock.time_at(1500, 900), 0u) << "no more than has passed is another's";
   EXPECT_EQ(clock.time_at(900, 0), 0u) << "before it ran";
+  EXPECT_EQ(clock.time_at(1500, 900), 0u) << "no more than has passed is another's";
+  EXPECT_EQ(clock.time_at(1500, 200), 300u);
+  EXPECT_EQ(clock.time_at(1500, 0), 500u);
   clock.halted(2000);
   EXPECT_EQ(clock.time_at(9000, 0), 1000u);
+}
+
+TEST(ThreadClock, TellsTheTimeBeforeTheLastStopOnceItIsKnown) {
+  ThreadClock clock(1000);
+  clock.stopped(2000);
+  clock.ran(600);
+  EXPECT_EQ(clock.time_at(1200, 400), 0u);
+  EXPECT_EQ(clock.time_at(1800, 400), 400u);
+  EXPECT_EQ(clock.time_at(2000, 0), 600u) << "no later than the stop";
+  clock.resumed(5000);
+  EXPECT_EQ(clock.time_at(5100, 0), 700u);
+  EXPECT_EQ(clock.time_at(1800, 0), 700u);
+}
+
+TEST(ThreadClock, NeverGoesBackBehindWhatItHasTold) {
+  ThreadClock clock;
+  EXPECT_EQ(clock.time_at(900, 0), 900u);
+  EXPECT_EQ(clock.time_at(800, 0), 900u);
+  clock.stopped(1000);
+  clock.ran(300);
+  EXPECT_EQ(clock.time(), 900u);
 }
 
 TEST(ThreadClock, ARunOfWhichNothingIsLeftHasTakenSomething) {

@@ -140,13 +140,16 @@ void Engine::open_traps(const Image& image, Wait wait) {
   }
   const auto is_to_come = [&](pid_t tid) { return tasks_.contains(tid) && tasks_.at(tid)->opens_trap; };
   const auto awaits = [&] { return wait == Wait::yes && std::ranges::any_of(blocking, is_to_come); };
+  const uint64_t begin = monotonic_now();
+  const auto in_time = [&] { return wait == Wait::yes && monotonic_now() - begin < kVforkWait; };
   // Or what it waits for: its child's exec.
-  for (const uint64_t begin = monotonic_now(); awaits() && monotonic_now() - begin < kVforkWait;) {
+  while (awaits() && in_time()) {
     handle_some();
     if (awaits()) nanosleep(&kBetween, nullptr);
   }
-  // A child that was made meanwhile has its parent's mask.
-  if (wait == Wait::yes) collect_births();
+  // A child that was made meanwhile has its parent's mask, and may have to wait for a processor.
+  const auto is_on_its_way = [](const auto& birth) { return !birth.second.stopped; };
+  while (std::ranges::any_of(births_, is_on_its_way) && in_time()) collect_births();
   // Its parent may still have to tell of it.
   for (auto& [tid, birth] : births_) {
     const auto mask = birth.stopped ? tracee::signal_mask(tid) : std::nullopt;

@@ -30,6 +30,10 @@ void Engine::about_request(size_t index) {
       reporter_.say(fmt::format("{}: {}", request.text, plan::explain_no_match(request, seen_objects_)));
     return;
   }
+  if (reporter_.told_of_loss())
+    return reporter_.say(fmt::format(
+        "{}: {} armed, and met by none of the calls that were seen; others were lost", request.text,
+        fate.armed == 1 ? "1 probe was" : fmt::format("{} probes were", fate.armed)));
   if (fate.armed > 1) {
     reporter_.say(fmt::format("{}: {} probes were armed and never hit", request.text, fate.armed));
     if (request.kind != plan::Request::Kind::entry || fate.samples.size() > 3) return;

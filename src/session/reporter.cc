@@ -116,6 +116,7 @@ Reporter::Reporter(const Options& options, Shared& shared, int event_fd, pid_t r
 Reporter::~Reporter() = default;
 
 void Reporter::take(const decode::Record& record) {
+  told_of_loss_ |= std::holds_alternative<decode::Lost>(record.body);
   say_lost();
   last_ = record.header;
   for (auto& sink : sinks_) sink->take(record);

@@ -36,6 +36,8 @@ class Reporter {
   // All is armed, and all that was said about it has been printed: --ready-fd.
   void ready() { writer_.ready(); }
 
+  // Whether it was told that calls were not seen.
+  bool told_of_loss() const { return told_of_loss_; }
   // Nobody reads the output any more: the trace should end.
   bool reader_gone() const { return writer_.reader_gone(); }
   bool should_ease() { return writer_.should_ease(); }
@@ -53,7 +55,8 @@ class Reporter {
   Shared& shared_;
   RingWriter writer_;
   std::vector<std::unique_ptr<sink::Sink>> sinks_;
-  uint64_t lost_calls_ = 0;
+  uint64_t lost_calls_ = 0;  // that no line could tell of
+  bool told_of_loss_ = false;
   decode::Header last_;  // of the record before
 };
 

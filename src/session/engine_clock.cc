@@ -59,7 +59,8 @@ void Engine::settle_clock(Task& task, Asked asked) {
   task.clock.ran(own);
   const uint64_t not_own = *passed - std::min(*passed, own);
   if (times_calls_) task.account.not_own += not_own;
-  // The delivery of the stop comes behind all that was recorded, and what else is not its own before.
+  // The delivery of the stop comes behind all that was recorded; what else is not its own may have come
+  // before.
   task.account.woken = not_own - std::min(not_own, stop_costs_.delivery());
   if (ticks_) take_records_of(task);
 }

@@ -159,8 +159,13 @@ void Engine::take_record(Image& image, pid_t tid, const mech::Record& record, me
   if (function == nullptr) return;
   const event::Timestamp stamp = ticks_->at(record.ticks);
   const uint64_t not_own = ticks_->nanoseconds(record.held - std::min(record.held, task.held_before));
-  const uint64_t woken = task.clock.held() ? task.account.woken : stop_costs_.wake_up();
-  const uint64_t of_thread = task.clock.time_at(stamp.monotonic, not_own + woken);
+  // When in what was not its own the rest fell is not known: no call is made shorter than it was.
+  const bool enters = record.kind == Kind::entered;
+  const uint64_t woken =
+      std::max(enters && task.clock.held() ? task.account.woken : 0, stop_costs_.wake_up());
+  using Of = event::ThreadClock::Of;
+  const uint64_t of_thread =
+      task.clock.time_at(stamp.monotonic, not_own + woken, enters ? Of::entry : Of::returned);
   calls_.recorded(task, *function, record, {stamp, of_thread, owner});
 }
 

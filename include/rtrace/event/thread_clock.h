@@ -26,7 +26,9 @@ class ThreadClock {
   }
   // What was measured between two stops is never made nothing of: a thread that ran has run a nanosecond at
   // least. Nor does it go back behind what time_at() has answered.
-  void ran(uint64_t own) { time_ = std::max(time_ + std::max<uint64_t>(own, 1), told_); }
+  void ran(uint64_t own) {
+    time_ = std::max({time_ + std::max<uint64_t>(own, 1), told_of_entry_, told_of_return_});
+  }
   // A stop of which nothing more will be known: all that has passed is the thread's.
   void halted(uint64_t now) {
     if (const auto passed = stopped(now)) ran(*passed);
@@ -40,14 +42,16 @@ class ThreadClock {
   bool held() const { return !running_; }
   // As of the last stop.
   uint64_t time() const { return time_; }
-  // Then, while it runs, or between the last resumption and the stop since, once ran() has told of that;
-  // `not_own` of what had passed since it was resumed was not the thread's. Never less than what was answered
-  // before, nor than what is not known any more.
-  uint64_t time_at(uint64_t then, uint64_t not_own) {
+  // Of a call's entry or return then, while it runs, or between the last resumption and the stop since, once
+  // ran() has told of that; `not_own` of what had passed since it was resumed was not the thread's. Never
+  // less than at that resumption, nor more than at that stop, nor earlier than the one before.
+  enum class Of : uint8_t { entry, returned };
+  uint64_t time_at(uint64_t then, uint64_t not_own, Of what = Of::returned) {
     const uint64_t from = running_ ? since_ : resumed_;
     const uint64_t passed = then > from ? then - from : 0;
     const uint64_t time = (running_ ? time_ : before_) + passed - std::min(passed, not_own);
-    return told_ = std::max(told_, running_ ? time : std::min(time, time_));
+    uint64_t& told = what == Of::entry ? told_of_entry_ : told_of_return_;
+    return told = std::max(told, running_ ? time : std::min(time, time_));
   }
   // When it was seen, by the tracer's clock.
   uint64_t stopped_at() const { return since_; }
@@ -56,7 +60,7 @@ class ThreadClock {
   uint64_t time_ = 0;
   uint64_t since_;                     // of the last change
   uint64_t resumed_ = 0, before_ = 0;  // when it was resumed last before it stopped, and its time then
-  uint64_t told_ = 0;
+  uint64_t told_of_entry_ = 0, told_of_return_ = 0;
   bool running_ = true;
 };
 

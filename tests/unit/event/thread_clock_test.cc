@@ -36,13 +36,15 @@ TEST(ThreadClock, TellsTheTimeBeforeTheLastStopOnceItIsKnown) {
   EXPECT_EQ(clock.time_at(2000, 0), 600u) << "no later than the stop";
   clock.resumed(5000);
   EXPECT_EQ(clock.time_at(5100, 0), 700u);
-  EXPECT_EQ(clock.time_at(1800, 0), 700u);
+  EXPECT_EQ(clock.time_at(1800, 0), 700u) << "not before the last";
+  EXPECT_EQ(clock.time_at(1800, 0, ThreadClock::Of::entry), 600u);
 }
 
 TEST(ThreadClock, NeverGoesBackBehindWhatItHasTold) {
   ThreadClock clock;
   EXPECT_EQ(clock.time_at(900, 0), 900u);
   EXPECT_EQ(clock.time_at(800, 0), 900u);
+  EXPECT_EQ(clock.time_at(800, 0, ThreadClock::Of::entry), 800u);
   clock.stopped(1000);
   clock.ran(300);
   EXPECT_EQ(clock.time(), 900u);

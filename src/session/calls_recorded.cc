@@ -88,7 +88,8 @@ void CallTracer::recorded_entry(Task& task, const WrappedFunction& function, con
   Entered entered = begin_entered(task, probe, return_address);
   entered.vectors = vectors;
   enter_frame(task, entered, function.entry);
-  task.recorded.push_back({record.call, event::FrameIdentity::at_entry(regs_, return_address), entered.call});
+  task.recorded.push_back({record.call, event::FrameIdentity::at_entry(regs_, return_address), entered.call,
+                           now_.monotonic, thread_time_.monotonic});
   entered_.push_back(std::move(entered));
 }
 
@@ -100,6 +101,10 @@ void CallTracer::recorded_return(Task& task, const WrappedFunction& function, co
   const RecordedCall call = *open;
   task.recorded.erase(std::next(open).base());
   frames_.clear();
+  // Where the thread was not running by its own clock may be known only about: the stamps say how long at
+  // most.
+  const uint64_t passed = now_.monotonic - std::min(call.entered, now_.monotonic);
+  thread_time_.monotonic = std::min(thread_time_.monotonic, call.entered_by_thread + passed);
   if (!task.stack.leave_call(call.identity, call.call, thread_time_, frames_, dead_)) return;
   event::Frame& frame = frames_.back();
   // It has taken some time, if less than the recorder's share is known to.

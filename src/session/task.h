@@ -76,6 +76,7 @@ struct RecordedCall {
   uint64_t name = 0;  // mech::Record::call
   event::FrameIdentity identity;
   event::CallId call{};
+  uint64_t entered = 0, entered_by_thread = 0;  // monotonic, and by the thread's own clock
 };
 
 // The calls that a task is in. A fork child returns from those of its parent.

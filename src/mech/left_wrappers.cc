@@ -159,8 +159,9 @@ bool has_open_calls(const tracee::ProcessMemory& memory, const Remains& remains)
   for (const auto& recorder : remains.recorders) {
     const auto control = memory.read_value<agent::Control>(recorder.control + agent::kControlOffset);
     const auto header = memory.read_value<agent::SharedHeader>(recorder.shared.begin);
-    // Whose shared memory is gone was being taken out, and this begins when no call is open.
-    if (control && control->functions != 0 && recorder.shared.empty()) continue;
+    // Whose shared memory is gone, or has gone since we looked, was being taken out, and this begins when no
+    // call is open.
+    if (control && control->functions != 0 && (recorder.shared.empty() || !header)) continue;
     const bool known = control && header && control->functions <= kMostFunctions;
     // In a fork child it is wiped: nothing says which of the parent's calls the child is inside.
     if ((!known || control->functions == 0) && borrows_frames(memory, recorder.control)) return true;

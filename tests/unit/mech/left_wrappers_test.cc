@@ -1,6 +1,12 @@
 #include "../../../src/mech/left_wrappers.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "rtrace/agent/recorder.h"
 
 namespace rtrace::mech {
 namespace {
@@ -47,6 +53,45 @@ TEST(LeftWrappers, AWordOfTheStackOrThePcLeadsToAHop) {
   EXPECT_TRUE(leads(0x2008, {}));
   EXPECT_TRUE(leads(0x5000, {7, 0x2008, 9}));
   EXPECT_FALSE(leads(0x2009, {0x3000, 0x2010, 0x2007}));
+}
+
+// A recorder's control mapping in this process, with a function whose frame is borrowed, and where its shared
+// memory has been.
+class ControlOfOne {
+ public:
+  explicit ControlOfOne(uint32_t functions) {
+    memory_ = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto* bytes = static_cast<std::byte*>(memory_);
+    agent::ControlHead head{};
+    head.notes_count = 1;
+    agent::FunctionPlan plan{};
+    plan.flags = agent::FunctionPlan::kBorrowedFrame;
+    agent::Control control{};
+    control.functions = functions;
+    std::memcpy(bytes, &head, sizeof head);
+    std::memcpy(bytes + agent::kPlansOffset, &plan, sizeof plan);
+    std::memcpy(bytes + agent::kControlOffset, &control, sizeof control);
+    void* gone = mmap(nullptr, kSize, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(gone, kSize);
+    const auto shared = reinterpret_cast<uint64_t>(gone);
+    remains_.recorders.push_back(
+        {VirtAddr{reinterpret_cast<uint64_t>(memory_)}, {VirtAddr{shared}, VirtAddr{shared + kSize}}});
+  }
+  ~ControlOfOne() { munmap(memory_, kSize); }
+  ControlOfOne(const ControlOfOne&) = delete;
+  ControlOfOne& operator=(const ControlOfOne&) = delete;
+
+  bool has_open_calls() const { return mech::has_open_calls(tracee::ProcessMemory(getpid()), remains_); }
+
+ private:
+  static constexpr size_t kSize = 1 << 16;
+  void* memory_ = nullptr;
+  Remains remains_;
+};
+
+TEST(LeftWrappers, WhereTheSharedMemoryIsGoneNoCallIsOpen) {
+  EXPECT_FALSE(ControlOfOne(1).has_open_calls());
+  EXPECT_TRUE(ControlOfOne(0).has_open_calls()) << "in a fork child nothing tells";
 }
 
 }  // namespace

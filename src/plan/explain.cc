@@ -205,8 +205,9 @@ class NoMatch {
 
   // As the rule's pattern would name it.
   static std::string name_for(const Filter::Rule& rule, std::string_view symbol) {
+    symbol = symbol.substr(0, symbol.find('@'));
     const auto demangled = rule.demangled ? demangle(symbol) : std::nullopt;
-    if (!demangled) return std::string(symbol.substr(0, symbol.find('@')));
+    if (!demangled) return std::string(symbol);
     return without_abi_tags(without_parameters(without_result(*demangled)));
   }
 
@@ -214,11 +215,13 @@ class NoMatch {
   std::string overloads(const Filter::Rule& rule) const {
     const auto name = rule.symbol.literal_name();
     if (!rule.demangled || !name || name->find('(') == std::string::npos) return {};
+    const std::string core = core_of(rule.symbol);
     std::set<std::string> found;
     for (const LoadedObject* object : matching_)
       for (const elf::Symbol& symbol : object->file->functions())
-        if (name_for(rule, symbol.name) == core_of(rule.symbol))
-          found.insert(without_abi_tags(without_result(demangle(symbol.name).value_or(""))));
+        if (name_for(rule, symbol.name) == core)
+          found.insert(without_abi_tags(
+              without_result(demangle(symbol.name.substr(0, symbol.name.find('@'))).value_or(""))));
     return found.empty() ? "" : "there is " + listed({found.begin(), found.end()}, kNearest);
   }
 

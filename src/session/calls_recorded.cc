@@ -101,8 +101,7 @@ void CallTracer::recorded_return(Task& task, const WrappedFunction& function, co
   const RecordedCall call = *open;
   task.recorded.erase(std::next(open).base());
   frames_.clear();
-  // Where the thread was not running by its own clock may be known only about: the stamps say how long at
-  // most.
+  // By its own clock it may seem longer, where it is not known when the thread did not run.
   const uint64_t passed = now_.monotonic - std::min(call.entered, now_.monotonic);
   thread_time_.monotonic = std::min(thread_time_.monotonic, call.entered_by_thread + passed);
   if (!task.stack.leave_call(call.identity, call.call, thread_time_, frames_, dead_)) return;

@@ -165,6 +165,20 @@ const std::vector<CallSlot>& CallSlots::with_references() {
   return slots_;
 }
 
+std::vector<CallSlot> CallSlots::those(const WantedSlot& wanted) {
+  std::vector<size_t> places;
+  bool may_be_direct = false;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (!wanted(slots_[i])) continue;
+    places.push_back(i);
+    may_be_direct |= may_be_called_directly(slots_[i]);
+  }
+  if (may_be_direct) with_references();
+  std::vector<CallSlot> found;
+  for (const size_t place : places) found.push_back(slots_[place]);
+  return found;
+}
+
 // Without section headers a stub is told from a tail jump by its place. Only a JUMP_SLOT, which exists for
 // its stub, takes one that stands alone.
 void CallSlots::resolve_by_segments() {

@@ -21,6 +21,8 @@ class CallSlots {
   // Without direct references as long as nobody has called with_references().
   const std::vector<CallSlot>& slots() const { return slots_; }
   const std::vector<CallSlot>& with_references();
+  // The wanted ones; the text is searched only if one of them may be called directly.
+  std::vector<CallSlot> those(const WantedSlot& wanted);
 
  private:
   void resolve_by_sections();

@@ -336,14 +336,12 @@ std::vector<CallSlot> ElfFile::find_call_slots(std::span<const std::string_view>
     const CallSlots some(impl_->image, dynamic, impl_->relocations, indexes);
     if (std::ranges::none_of(some.slots(), may_be_called_directly)) return some.slots();
   }
-  CallSlots& slots = impl_->slots();
-  auto named = [&](const CallSlot& slot) { return std::ranges::find(names, slot.name) != names.end(); };
-  if (std::ranges::any_of(slots.slots(),
-                          [&](const CallSlot& s) { return named(s) && may_be_called_directly(s); }))
-    slots.with_references();
-  std::vector<CallSlot> found;
-  std::ranges::copy_if(slots.slots(), std::back_inserter(found), named);
-  return found;
+  return find_call_slots(
+      [&](const CallSlot& slot) { return std::ranges::find(names, slot.name) != names.end(); });
+}
+
+std::vector<CallSlot> ElfFile::find_call_slots(const WantedSlot& wanted) const {
+  return impl_->slots().those(wanted);
 }
 
 std::vector<ElfAddr> ElfFile::slots_used_otherwise(std::vector<ElfAddr> slots) const {

@@ -122,6 +122,29 @@ std::vector<const LoadedObject*> implementers(const ProcessView& view, const Fil
   return found;
 }
 
+// Whether the slot's function is one that the filter asks for in one of the libraries.
+bool is_wanted_of(const std::vector<const LoadedObject*>& libraries, const ProcessView& view,
+                  const Filter& filter, const LoadedObject& caller, const CallSlot& slot) {
+  // One hash lookup rules most slots out before the whole link map is searched.
+  const bool may_be = std::ranges::any_of(libraries, [&](auto* object) {
+    return object->file->find_exported(slot.name) || object->file->find_exported(slot.name, slot.version);
+  });
+  if (!may_be) return false;
+  const auto definition = resolve(view.objects(), caller, slot.name, slot.version);
+  if (!definition || (!view.is_added(caller) && !view.is_added(*definition->object))) return false;
+  if (std::ranges::find(libraries, definition->object) == libraries.end()) return false;
+  return filter.matches(slot.name, names_of(*definition->object));
+}
+
+std::vector<CallSlot> slots_of(const elf::ElfFile& file, const SymbolFilter& filter) {
+  const auto matches = [&](const CallSlot& slot) { return filter.matches(slot.name); };
+  const auto names = filter.literal_names();
+  if (!names) return file.find_call_slots(matches);
+  auto slots = file.find_call_slots(std::vector<std::string_view>(names->begin(), names->end()));
+  std::erase_if(slots, [&](const CallSlot& slot) { return !matches(slot); });
+  return slots;
+}
+
 }  // namespace
 
 void plan_calls_from(const ProcessView& view, const ActiveRequest& active, const LoadedObject& caller,
@@ -129,8 +152,7 @@ void plan_calls_from(const ProcessView& view, const ActiveRequest& active, const
   SymbolFilter filter(active.filter, names_of(caller));
   if (!filter.may_match()) return;
   SlotPlanner planner(view, active, caller, findings);
-  for (const CallSlot& slot : caller.file->call_slots())
-    if (filter.matches(slot.name)) planner.plan(slot);
+  for (const CallSlot& slot : slots_of(*caller.file, filter)) planner.plan(slot);
 }
 
 void plan_calls_into_libraries(const ProcessView& view, const ActiveRequest& active, Findings& findings) {
@@ -141,17 +163,10 @@ void plan_calls_into_libraries(const ProcessView& view, const ActiveRequest& act
   for (const LoadedObject& caller : view.objects()) {
     if (!any_added && !view.is_added(caller)) continue;
     SlotPlanner planner(view, active, caller, findings);
-    for (const CallSlot& slot : caller.file->call_slots()) {
-      // One hash lookup rules most slots out before the whole link map is searched.
-      bool may_be = std::any_of(libraries.begin(), libraries.end(), [&](auto* object) {
-        return object->file->find_exported(slot.name) || object->file->find_exported(slot.name, slot.version);
-      });
-      if (!may_be) continue;
-      auto definition = resolve(view.objects(), caller, slot.name, slot.version);
-      if (!definition || (!view.is_added(caller) && !view.is_added(*definition->object))) continue;
-      if (std::find(libraries.begin(), libraries.end(), definition->object) == libraries.end()) continue;
-      if (active.filter.matches(slot.name, names_of(*definition->object))) planner.plan(slot);
-    }
+    const auto wanted = [&](const CallSlot& slot) {
+      return is_wanted_of(libraries, view, active.filter, caller, slot);
+    };
+    for (const CallSlot& slot : caller.file->find_call_slots(wanted)) planner.plan(slot);
   }
 }
 

@@ -62,8 +62,7 @@ std::optional<VirtAddr> ProcessView::implementation(const elf::LoadedObject& obj
   }
   for (const elf::LoadedObject& caller : objects_) {
     if (caller.link_namespace != object.link_namespace) continue;
-    for (const elf::CallSlot& slot : caller.file->call_slots()) {
-      if (slot.name != ifunc.name) continue;
+    for (const elf::CallSlot& slot : caller.file->find_call_slots(ifunc.name)) {
       auto definition = resolve(objects_, caller, slot.name, slot.version);
       if (!definition || definition->object->id != object.id || definition->symbol.address != ifunc.address)
         continue;

@@ -169,7 +169,7 @@ void Engine::begin_attached(Process& process) {
 
 std::shared_ptr<Image> Engine::read_image(pid_t pid, std::string& failure) {
   try {
-    auto image = std::make_shared<Image>(pid, services_, Image::State::runs);
+    auto image = std::make_shared<Image>(pid, services_);
     image->read_ahead();
     return image;
   } catch (const Error& error) {

@@ -373,7 +373,7 @@ void Engine::begin_image(Task& task) {
   if (task.trap_blocked == TrapBlocked::kept_open) close_trap(pid);
   task.trap_blocked = trap_blocked_in(tracee::signal_mask(pid).value_or(status.blocked));
   try {
-    process.image = std::make_shared<Image>(pid, services_, Image::State::stands);
+    process.image = std::make_shared<Image>(pid, services_);
     // The stop lies inside execve: a remote call's registers may only be set when the kernel has written its
     // result.
     const auto leave_exec = [pid, status, outside = false]() mutable -> std::optional<pid_t> {

@@ -28,10 +28,9 @@ bool is_same_file(const tracee::MapsEntry& one, const tracee::MapsEntry& other) 
 
 }  // namespace
 
-Image::Image(pid_t pid, Services& services, State state)
+Image::Image(pid_t pid, Services& services)
     : pid_(pid), services_(services), space_(std::make_unique<mech::AddressSpace>(pid, services.ledger)) {
   find_main_program();
-  maps_are_current_ = state == State::stands;
 }
 
 // The probes stay the parent's: their ids, labels and hits are the same calls in another process.
@@ -68,7 +67,7 @@ std::shared_ptr<Image> Image::clone_for(pid_t child) const {
 Image::~Image() = default;
 
 void Image::find_main_program() {
-  maps_ = tracee::read_maps(pid_);
+  read_maps_again();
   const auto auxv = tracee::read_auxv(pid_);
   auto headers = auxv.find(AT_PHDR);
   const auto* mapping =
@@ -160,7 +159,7 @@ void Image::read_ahead() {
   if (!rendezvous_) return;
   auto map = rendezvous_->read(space_->memory());
   if (!map) return;
-  maps_ = tracee::read_maps(pid_);
+  read_maps_again();
   adopt_program(*map);
   for (const auto& entry : map->entries) load(entry);
   adopt(*map);
@@ -200,11 +199,6 @@ bool Image::watch_hook(VirtAddr hook, const NeedStopped& need_stopped) {
 }
 
 void Image::begin(event::TraceeId who, const NeedStopped& need_stopped, Room room) {
-  place_first_sites(who, need_stopped, room);
-  maps_are_current_ = false;
-}
-
-void Image::place_first_sites(event::TraceeId who, const NeedStopped& need_stopped, Room room) {
   if (interpreter_.file == nullptr) {
     relocated_once_ = true;
     const Arming arming(*this);

@@ -31,10 +31,8 @@ enum class CallOf : uint8_t { another, unnamed, its };
 
 class Image {
  public:
-  // Whether the process may run meanwhile, or stands at its exec until begin() is done.
-  enum class State : uint8_t { runs, stands };
   // Throws Error where it is none that can be traced.
-  Image(pid_t pid, Services& services, State state);
+  Image(pid_t pid, Services& services);
   ~Image();
   Image(const Image&) = delete;
   Image& operator=(const Image&) = delete;
@@ -242,7 +240,6 @@ class Image {
   std::map<elf::ObjectId, LostProbes> lost_probes(const tracee::ProcessMemory& memory) const;
   bool has_dynamic_linker_begun();
   void without_link_map(Moment moment, bool begun, event::TraceeId who, const NeedStopped& need_stopped);
-  void place_first_sites(event::TraceeId who, const NeedStopped& need_stopped, Room room);
   bool watch_hook(VirtAddr hook, const NeedStopped& need_stopped);
   std::optional<elf::LoadedObject> load(const loader::LinkMapEntry& entry);
   void unload(const loader::LinkMapEntry& entry, event::TraceeId who);
@@ -330,6 +327,7 @@ class Image {
   void explain_survival();
   std::string why_not_writable(VirtAddr address);
   void read_maps_again();
+  void refresh_maps();
   std::span<const std::byte> file_bytes(VirtAddr address) const;
   const elf::LoadedObject* object_at(VirtAddr address) const;
   std::optional<int64_t> find_errno(int link_namespace) const;
@@ -349,7 +347,7 @@ class Image {
   Wrapping wrapping_;
   Survival survival_;
   std::vector<tracee::MapsEntry> maps_;
-  bool maps_are_current_ = false;  // it has stood since
+  uint64_t maps_read_at_ = 0;  // ns, of the monotonic clock
   plan::Objects objects_;
   elf::LoadedObject interpreter_;  // at exec, until the link map names it
   tracee::MapsEntry interpreter_begin_;

@@ -37,7 +37,14 @@ Range Image::find_slack(const tracee::ProcessMemory& memory) const {
 
 // A process that has made itself not dumpable does not show them any more to an ordinary user.
 void Image::read_maps_again() {
+  maps_read_at_ = monotonic_now();
   if (auto now = tracee::read_maps(pid_); !now.empty()) maps_ = std::move(now);
+}
+
+// What has changed since the last look, if that was just now, is found out where it matters.
+void Image::refresh_maps() {
+  constexpr uint64_t kLately = 1'000'000;  // ns
+  if (monotonic_now() - maps_read_at_ > kLately) read_maps_again();
 }
 
 // Why no int3 may be written there; empty where it may.
@@ -66,11 +73,9 @@ std::string Image::provide_room(Range near, size_t sites, const NeedStopped& nee
     return no_injection_;
   }
   if (space_->has_room(near.begin, sites) && space_->has_room(near.end, sites)) return {};
-  constexpr uint64_t kSoon = 1'000'000;  // ns
-  if (!std::exchange(maps_are_current_, false)) read_maps_again();
-  const uint64_t read_at = monotonic_now();
+  refresh_maps();
   const auto stopped = need_stopped();
-  if (monotonic_now() - read_at > kSoon) read_maps_again();
+  refresh_maps();
   if (!stopped && tracee::forbids_calls(pid_)) {
     decline_survival("a seccomp filter is in force by now");
     return "a seccomp filter is in force by now";

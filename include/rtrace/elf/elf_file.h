@@ -121,6 +121,8 @@ class ElfFile {
   std::vector<CallSlot> find_call_slots(std::string_view name) const {
     return find_call_slots(std::span(&name, 1));
   }
+  // The wanted ones, in the order of call_slots(). It is asked before direct references are known.
+  std::vector<CallSlot> find_call_slots(const WantedSlot& wanted) const;
   // Those of these GOT slots with which the object does more than `call *slot(%rip)` and `jmp *slot(%rip)`:
   // it loads, compares or addresses them, or has the function's address elsewhere too, so that calls of it
   // need not go through the slot, or what that holds is a pointer of the program's. Sorted. Reads all of the

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,6 +48,8 @@ struct CallSlot {
   // stands there is not verified, which takes disassembling the containing function from its start.
   std::vector<ElfAddr> tail_jumps;
 };
+
+using WantedSlot = std::function<bool(const CallSlot&)>;
 
 // An R_X86_64_IRELATIVE relocation: the slot receives what the resolver returns.
 struct IrelativeSlot {

@@ -111,6 +111,27 @@ TEST(CallSlots, FoundByNameSayTheSameAsTheWholeList) {
   }
 }
 
+TEST(CallSlots, FoundByAConditionSayTheSameAsTheWholeList) {
+  for (const char* name : {"lazy", "ibt_now", "no_plt"}) {
+    auto all = open_fixture(name), asked = open_fixture(name);
+    std::vector<std::string_view> names;
+    for (const CallSlot& slot : all->call_slots()) {
+      const auto found = asked->find_call_slots([&](const CallSlot& one) { return one.slot == slot.slot; });
+      ASSERT_THAT(found, SizeIs(1)) << slot.name;
+      EXPECT_EQ(found[0].name, slot.name);
+      EXPECT_EQ(found[0].stub, slot.stub);
+      EXPECT_EQ(found[0].called_directly, slot.called_directly) << slot.name;
+      EXPECT_EQ(found[0].tail_jumps, slot.tail_jumps);
+      names.push_back(slot.name);
+    }
+    std::vector<std::string_view> asked_names;
+    for (const CallSlot& slot : asked->find_call_slots([](const CallSlot&) { return true; }))
+      asked_names.push_back(slot.name);
+    EXPECT_EQ(asked_names, names);
+    EXPECT_THAT(asked->find_call_slots([](const CallSlot&) { return false; }), IsEmpty());
+  }
+}
+
 TEST(CallSlots, FoundByNamesWithTheirDefinerAreTheSame) {
   const auto definer = ElfFile::open("/lib/x86_64-linux-gnu/libc.so.6");
   constexpr std::string_view kNames[] = {"sigprocmask", "pthread_sigmask", "no_such_function"};

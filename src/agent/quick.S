@@ -259,7 +259,7 @@ rtrace_quick_counted_end:
   jle 3f
   cmp %r10, %rdx
   jbe 2f
-  mov %r10, %rdx
+  mov %rdx, %r10                        // what it calls is in it, whatever the shares have made of the rest
 2:
   add %rdx, RTRACE_SUMMARY_INNER(%r11)
 3:

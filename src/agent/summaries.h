@@ -63,7 +63,7 @@ inline Took took(const Control& control, Slot& slot, uint64_t ticks, const Kept&
   const auto all = static_cast<int64_t>(ticks - slot.held - kept.first - control.share_inside);
   const auto inner = static_cast<int64_t>(slot.own - kept.second);
   Took took{all > 0 ? static_cast<uint64_t>(all) : 0, inner > 0 ? static_cast<uint64_t>(inner) : 0};
-  if (took.inner > took.all) took.inner = took.all;
+  if (took.inner > took.all) took.all = took.inner;  // more than the recorder's share was subtracted
   slot.own = kept.second + took.all;
   slot.held += uint64_t{control.share_inside} + control.share_outside;
   return took;

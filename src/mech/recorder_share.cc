@@ -2,6 +2,7 @@
 
 #include <cpuid.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 #include <algorithm>
@@ -33,8 +34,10 @@ class OwnRecorder {
     if (shared_ == nullptr || code_ == nullptr) return;
     plan_.entry_words = agent::kEntryWords;
     plan_.finish(0);
+    records().header().owner = static_cast<uint32_t>(getpid());  // without one nothing is recorded
     control_ = records().control({reinterpret_cast<uint64_t>(shared_)}, {reinterpret_cast<uint64_t>(&plan_)});
     control_.mode = mode;
+    control_.on_full = agent::OnFull::drop;
     control_.nanoseconds_per_tick = uint64_t{1} << 32;
     std::memcpy(code_, rtrace_blob_begin, static_cast<size_t>(rtrace_blob_end - rtrace_blob_begin));
     auto& head = *reinterpret_cast<agent::Blob*>(code_);

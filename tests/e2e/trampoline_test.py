@@ -323,6 +323,18 @@ class Nested(unittest.TestCase):
                         self.assertGreaterEqual(took["mid"][number], took["leaf"][number], number)
 
 
+    def test_nor_is_a_sum_of_them(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+            conf.write("int mid(int);\nint out(int);\nint main(int, addr);\n")
+            conf.flush()
+            result = harness.run(["--mechanism=trampoline", "-c", "-F", conf.name, "-x", "mid+out+main@MAIN",
+                                  "--", harness.target("nest"), "300000"])
+        self.assertEqual(result.status, 0, result)
+        rows = harness.Summary(result.trace).rows
+        took = [float(rows[name]["seconds"]) for name in ("main", "out", "mid")]
+        self.assertEqual(took, sorted(took, reverse=True))
+
+
 class AsByBreakpoints(unittest.TestCase):
     """Programs that check each function of the C library: same results, same counts, same errors."""
     PATTERNS = ("str*", "mem*", "wcs*", "wmem*", "is*", "to*", "a[bt]*", "l[adl]*", "malloc", "calloc", "realloc", "free",

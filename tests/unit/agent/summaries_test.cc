@@ -91,6 +91,22 @@ TEST_F(Summaries, SubtractTheRecordersShare) {
   EXPECT_EQ(own(1).total, 42u) << "never less than nothing";
 }
 
+TEST_F(Summaries, ACallTakesNoLessThanThoseInsideOfIt) {
+  memory.control.share_inside = 8;
+  memory.control.share_outside = 200;
+  Slot& slot = *own_slot(memory.control);
+  Kept outer{}, inner{};
+  count_entry(memory.control, slot, {0, 0x7000, 1000}, outer);
+  for (uint64_t begin : {1010, 1070, 1130}) {
+    count_entry(memory.control, slot, {1, 0x6f00, begin}, inner);
+    count_return(memory.control, slot, {1, 0x6f00, begin + 28}, inner, Outcome::fine);
+  }
+  count_return(memory.control, slot, {0, 0x7000, 1200}, outer, Outcome::fine);
+  EXPECT_EQ(own(1).total, 60u);
+  EXPECT_EQ(own(0).total, 60u);
+  EXPECT_EQ(own(0).inner, 60u);
+}
+
 TEST_F(Summaries, OfThreadsWithoutOneOfTheirOwnAreShared) {
   memory.header().summaries_claimed = 6;
   constexpr unsigned kThreads = 4, kCalls = 20'000;

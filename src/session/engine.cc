@@ -10,6 +10,7 @@
 
 #include "engine_core.h"
 #include "own_pages.h"
+#include "privileges.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/tracee/descriptor_limit.h"
@@ -280,6 +281,12 @@ void Engine::at_rendezvous(const Task& task, Image& image, const NeedStopped& ne
   if (task.process->pid == task.id.tid && !ready_ && image.is_armed()) tell_ready();
 }
 
+// It is to be given what the program's file gives, and nobody has asked for its calls.
+static bool begins_privileged(const Task& task, Image& image, const arch::Regs& regs) {
+  return task.process->silent && task.id.tid == task.process->pid &&
+         may_gain_privileges(task.id.tid, image.space().memory(), {regs.integer_argument(0)});
+}
+
 void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const pid_t tid = task.id.tid;
   const std::shared_ptr<Image> image = task.process->image;
@@ -302,6 +309,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   if (!task.process->launching) restore_trap(task, look, need_stopped);
   keep_bridge(task, *image, need_stopped);
   const auto carried_out = at_signal_call(task, *image, site, regs, need_stopped);
+  const bool begins = site.executes && begins_privileged(task, *image, regs);
   if (site.asks) answer_recorder(task, *image, regs);
   if (site.initializer) image->on_initializer(address, need_stopped);
   if (site.resolver || site.resolved) image->on_resolver(tid, site, regs, need_stopped);
@@ -314,6 +322,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   open_mask(tid, carried_out);
   commit(task, *image, regs, next);
   settle_signals(task, taken, carried_out);
+  if (begins) return let_begin(task);
   if (!(replayed && finish_copy(task, *image))) go_on(task, 0);
   if (observed) calls_.report(task);
   if (carried_out && shows_syscalls(task)) syscalls_.report(task);

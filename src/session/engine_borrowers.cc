@@ -9,6 +9,11 @@
 
 namespace rtrace::session {
 
+// It has our handler, from its parent or by us; or one of its own.
+static bool has_copied_bridge(const Task& task, const Image& image) {
+  return task.process->image.get() == &image && task.process->pid != image.pid() && catches_trap(task.id.tid);
+}
+
 // Whether it runs in that memory with actions of its own that were copied before our handler stood.
 bool Engine::lacks_bridge(const Task& task, const Image& image) {
   const Process& process = *task.process;
@@ -17,9 +22,14 @@ bool Engine::lacks_bridge(const Task& task, const Image& image) {
          !tracee::forbids_calls(task.id.tid);
 }
 
-// It has our handler, from its parent or by us; or one of its own.
-bool Engine::has_copied_bridge(const Task& task, const Image& image) {
-  return task.process->image.get() == &image && task.process->pid != image.pid() && catches_trap(task.id.tid);
+// The program of one that is not followed, in a consumed stop in which nothing of ours is ahead of it.
+void Engine::let_begin(Task& borrower) {
+  const pid_t pid = borrower.id.tid;
+  take_thread_pointer_back(*borrower.process);
+  close_trap(pid);
+  (void)tracee::detach(pid);
+  remove_task(borrower);
+  processes_.erase(pid);
 }
 
 // At its first stop.

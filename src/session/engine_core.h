@@ -213,7 +213,7 @@ class Engine {
 
   // --- engine_borrowers.cc
   static bool lacks_bridge(const Task& task, const Image& image);
-  static bool has_copied_bridge(const Task& task, const Image& image);
+  void let_begin(Task& borrower);
   bool borrowers_lack_bridge(const Image& image) const;
   void bridge_borrowers(pid_t pid, Image& image);
   void bridge_at_stop(Task& borrower, Image& image);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "engine_core.h"
+#include "privileges.h"
 #include "rtrace/base/log.h"
 #include "rtrace/session/permission.h"
 #include "rtrace/tracee/opened_child.h"
@@ -325,12 +326,8 @@ void Engine::on(Task& task, tracee::Exec) {
   tracee::forget_status(pid);  // another thread may have become this one
   task.account = {};
   if (process.silent) {
-    take_thread_pointer_back(process);
-    close_trap(pid);
-    (void)tracee::detach(pid);
-    remove_task(task);
-    processes_.erase(pid);
-    return;
+    tell_withheld(reporter_, pid, tracee::read_status(pid).value_or(tracee::StatusFields{}));
+    return let_begin(task);
   }
   // Whoever called exec has the process's tid now; all other threads are gone, and their calls with them.
   std::vector<pid_t> others;
@@ -368,6 +365,7 @@ void Engine::begin_image(Task& task) {
   process.image.reset();
   const auto status = tracee::status_of_stopped(pid).value_or(tracee::StatusFields{});
   process.name = status.name;
+  tell_withheld(reporter_, pid, status);
   process.trap =
       trap_disposition_in(status);  // ignored stays ignored, caught becomes the default (execve(2))
   if (task.trap_blocked == TrapBlocked::kept_open) close_trap(pid);

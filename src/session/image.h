@@ -266,6 +266,7 @@ class Image {
   std::vector<VirtAddr> mask_functions() const;
   void watch_signal_calls(const plan::Objects& added, const NeedStopped& need_stopped);
   void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
+  void watch_execve(const plan::Objects& added, const NeedStopped& need_stopped);
   void watch_traced_masks(const NeedStopped& need_stopped);
   enum class Blocking : bool { no, yes };
   void watch_raw_calls(const elf::LoadedObject& object, Blocking which, const NeedStopped& need_stopped);

@@ -197,6 +197,19 @@ void Image::watch_signal_calls(const plan::Objects& added, const NeedStopped& ne
   for (const auto& object : all ? plan::Objects(objects_) : added) watch_signal_calls(object, need_stopped);
 }
 
+// Who begins a program in this memory, and is not followed, must do that untraced.
+void Image::watch_execve(const plan::Objects& added, const NeedStopped& need_stopped) {
+  for (const auto& object : added) {
+    const auto symbol = changes_signal_state(object) ? object.file->find_exported("execve") : std::nullopt;
+    if (!symbol || symbol->ifunc) continue;
+    const VirtAddr address = object.at(symbol->address);
+    if (!why_not_writable(address).empty() || !provide_room(object.range(), 1, need_stopped).empty())
+      continue;
+    auto answer = space_->install(address, file_bytes(address));
+    if (auto* installed = std::get_if<mech::Installed>(&answer)) installed->site->executes = true;
+  }
+}
+
 // Only the C library changes signal state for others. It also blocks all signals for a moment for its own
 // ends (posix_spawn): masks are watched where others call, and at the function itself only for callers that
 // have no stub.

@@ -4,6 +4,7 @@
 
 #include "explanation.h"
 #include "image.h"
+#include "privileges.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/text.h"
@@ -319,6 +320,7 @@ void Image::arm(const plan::Plan& plan, const plan::Objects& added, plan::Reloca
                 const NeedStopped& need_stopped) {
   // First, so that who blocks all signals meanwhile is seen.
   watch_signal_calls(added, need_stopped);
+  if (!tracing_leaves_privileges()) watch_execve(added, need_stopped);
   place(plan, need_stopped);
   wrap(need_stopped);
   bool pending = awaits_slots(added, relocated);

@@ -81,6 +81,8 @@ void parse_status_line(std::string_view key, std::string_view rest, StatusFields
     parse_int(next_word(rest), status.effective_uid, 10);
     parse_int(next_word(rest), status.saved_uid, 10);
   }
+  if (key == "Gid") parse_int(next_word(rest), status.effective_gid, 10);
+  if (key == "NoNewPrivs") status.no_new_privileges = value == "1";
   if (key == "CapPrm") parse_int(value, status.permitted, 16);
   if (key == "CapEff") parse_int(value, status.effective, 16);
   if (key == "Threads") parse_int(value, status.threads, 10);

@@ -208,6 +208,21 @@ class PidNamespaces(unittest.TestCase):
         self.assertIn("add@libfixture.so(1, 1)", done.stderr)
 
 
+# Prints the effective user of a program that is started in each way.
+STARTS = """
+import os, subprocess, sys
+words = [sys.argv[1], "-u"]
+os.system(" ".join(words))
+os.waitpid(os.posix_spawn(words[0], words, {}), 0)
+sys.stdout.write(subprocess.run(words, stdout=subprocess.PIPE, text=True).stdout)
+sys.stdout.flush()
+child = os.fork()
+if child == 0:
+    os.execv(words[0], words)
+os.waitpid(child, 0)
+"""
+
+
 @unittest.skipUnless(ROOT and shutil.which("setpriv"), "only root can be somebody else, by setpriv")
 class OtherUsers(unittest.TestCase):
     @classmethod
@@ -281,6 +296,33 @@ class OtherUsers(unittest.TestCase):
                     said = rtrace.communicate(timeout=harness.PATIENCE)[1]
                 self.assertEqual(rtrace.returncode, 0, said)
                 self.assertEqual(harness.read_text(output).count("add@libfixture.so("), 3, said)
+
+    def set_user_id(self):
+        if os.statvfs(self.folder.name).f_flag & os.ST_NOSUID:
+            self.skipTest("set-user-ID bits mean nothing there")
+        program = os.path.join(self.folder.name, "who")
+        shutil.copy("/usr/bin/id", program)
+        os.chmod(program, 0o4755)
+        return program
+
+    def test_what_is_not_followed_has_the_privileges_of_its_program(self):
+        program = self.set_user_id()
+        for mechanism in ("breakpoint", "trampoline"):
+            with self.subTest(mechanism):
+                done = self.launched("getpid+execve", "/usr/bin/python3", "-c", STARTS, program,
+                                     options=["--mechanism=" + mechanism])
+                self.assertEqual((done.returncode, done.stdout), (0, "0\n" * 4), done.stderr)
+                self.assertNotIn("set-user-ID", done.stderr)
+
+    def test_where_tracing_costs_them_that_is_said(self):
+        program = self.set_user_id()
+        said = r"process \d+: the set-user-ID bit of %s gave it nothing.*CAP_SYS_PTRACE; run rtrace as root" % program
+        done = self.launched("getpid", "/usr/bin/python3", "-c", STARTS, program, options=["-f"])
+        self.assertEqual((done.returncode, done.stdout), (0, "65534\n" * 4), done.stderr)
+        self.assertEqual(len(re.findall(said, done.stderr)), 4, done.stderr)
+        done = self.launched("getpid", program, "-u")
+        self.assertEqual((done.returncode, done.stdout), (0, "65534\n"), done.stderr)
+        self.assertEqual(len(re.findall(said, done.stderr)), 1, done.stderr)
 
     def test_so_is_one_that_a_shell_becomes_which_has_sigtrap_ignored(self):
         program = os.path.join(self.folder.name, "secret")

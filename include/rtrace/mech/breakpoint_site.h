@@ -68,6 +68,7 @@ struct BreakpointSite {
   bool resolver = false;     // owner: an IFUNC's resolver, whose answer is waited for
   bool resolved = false;     // owner: the place to which such a resolver returned
   bool asks = false;         // owner: the recorder, which wants us to see the thread
+  bool executes = false;     // owner: execve(), by which a child that is not followed begins its program
   uint32_t met = 0;          // so many times, on whatever account
   Heat calls;                // that begin here
   bool considered = false;   // they were hot once
@@ -76,11 +77,12 @@ struct BreakpointSite {
 
   bool watches_signals() const { return signal_call != agent::SignalCall::none; }
   bool serves_other_than_probes() const {
-    return return_site || rendezvous || watches_signals() || initializer || resolver || resolved || asks;
+    return return_site || rendezvous || watches_signals() || initializer || resolver || resolved || asks ||
+           executes;
   }
   bool serves_returns_only() const {
     return return_site && probes.empty() && !rendezvous && !watches_signals() && !initializer && !resolver &&
-           !resolved && !asks;
+           !resolved && !asks && !executes;
   }
 };
 

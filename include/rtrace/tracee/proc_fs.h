@@ -45,11 +45,13 @@ struct StatusFields {
   char state = '?';  // R S D T t Z X
   pid_t tgid = 0, parent = 0, tracer = 0;
   uid_t uid = 0, effective_uid = 0, saved_uid = 0;
+  gid_t effective_gid = 0;
   uint64_t permitted = 0, effective = 0;  // CapPrm CapEff
   int threads = 0;                        // of the process
   int seccomp = 0;                        // 0 none, 1 strict, 2 filter
-  bool has_memory = false;                // a VmSize line; neither a kernel thread nor who is ending has one
-  uint64_t capabilities = 0;              // CapEff
+  bool no_new_privileges = false;
+  bool has_memory = false;    // a VmSize line; neither a kernel thread nor who is ending has one
+  uint64_t capabilities = 0;  // CapEff
   uint64_t pending = 0, shared_pending = 0, blocked = 0, ignored = 0,
            caught = 0;  // SigPnd ShdPnd SigBlk SigIgn SigCgt
 };

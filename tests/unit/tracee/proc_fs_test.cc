@@ -105,10 +105,11 @@ TEST(Maps, OwnMapHoldsThisCodeAndThisStack) {
 
 constexpr const char* kStatus =
     "Name:\tmy prog\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t41\nNgid:\t0\nPid:\t42\nPPid:\t7\n"
-    "TracerPid:\t9\nUid:\t1000\t1001\t1002\t1003\nGid:\t5\t5\t5\t5\nVmPeak:\t 100 kB\nVmSize:\t 90 kB\n"
+    "TracerPid:\t9\nUid:\t1000\t1001\t1002\t1003\nGid:\t5\t6\t5\t5\nVmPeak:\t 100 kB\nVmSize:\t 90 kB\n"
     "SigPnd:\t0000000000000200\nShdPnd:\t0000000000000400\nSigBlk:\tfffffffe7ffbfeff\n"
     "SigIgn:\t0000000000001000\nSigCgt:\t0000000180000010\nCapInh:\t0000000000000000\n"
-    "CapPrm:\t0000000000003000\nCapEff:\t0000000000002000\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+    "CapPrm:\t0000000000003000\nCapEff:\t0000000000002000\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:"
+    "\t1\n";
 
 TEST(Status, EveryFieldThatIsNeededIsRead) {
   const auto status = parse_status(kStatus);
@@ -121,8 +122,10 @@ TEST(Status, EveryFieldThatIsNeededIsRead) {
   EXPECT_EQ(status->uid, 1000u);
   EXPECT_EQ(status->effective_uid, 1001u);
   EXPECT_EQ(status->saved_uid, 1002u);
+  EXPECT_EQ(status->effective_gid, 6u);
   EXPECT_EQ(status->permitted, 0x3000u);
   EXPECT_EQ(status->effective, 0x2000u);
+  EXPECT_TRUE(status->no_new_privileges);
   EXPECT_EQ(status->seccomp, 2);
   EXPECT_TRUE(status->has_memory);
   EXPECT_EQ(status->pending, 0x200u);

@@ -94,6 +94,15 @@ Filter Filter::resolved_for(const std::vector<ObjectNames>& mapped) const {
   return filter;
 }
 
+Filter Filter::only(size_t rule) const {
+  Filter filter = *this;
+  filter.ambiguous_ = false;
+  filter.rules_.clear();
+  for (size_t i = rule; i < rules_.size(); ++i)
+    if (i == rule || !rules_[i].add) filter.rules_.push_back(rules_[i]);
+  return filter;
+}
+
 bool Filter::matches(std::string_view symbol, const ObjectNames& object) const {
   return SymbolFilter(*this, object).matches(symbol);
 }

@@ -20,6 +20,9 @@ std::string where(const plan::ProbePoint& point) {
 void Engine::about_request(size_t index) {
   const auto& fate = registry_.fates()[index];
   const plan::Request& request = options_.requests.all[index];
+  if (fate.armed > 0)
+    if (const std::string part = plan::explain_part_without_match(request, seen_objects_); !part.empty())
+      reporter_.say(fmt::format("{}: {}", request.text, part));
   if (fate.hits > 0) return;
   if (fate.armed == 0) {
     for (const auto& decline : fate.declined)

@@ -348,7 +348,8 @@ class Image {
   Wrapping wrapping_;
   Survival survival_;
   std::vector<tracee::MapsEntry> maps_;
-  uint64_t maps_read_at_ = 0;  // ns, of the monotonic clock
+  uint64_t maps_read_at_ = 0;     // ns, of the monotonic clock
+  bool maps_are_hidden_ = false;  // since the last look
   plan::Objects objects_;
   elf::LoadedObject interpreter_;  // at exec, until the link map names it
   tracee::MapsEntry interpreter_begin_;

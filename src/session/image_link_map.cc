@@ -45,6 +45,7 @@ std::optional<elf::LoadedObject> Image::load(const loader::LinkMapEntry& entry) 
     objects_[0].link_namespace = entry.link_namespace;
     return loaded_[key] = objects_[0];
   }
+  if (maps_are_hidden_) return std::nullopt;
   const auto* mapping = tracee::first_mapping_of(maps_, entry.dynamic);
   // The vdso, an entry that somebody made up, or an object that was found wanting before.
   if (mapping == nullptr || left_out_.contains(key)) return std::nullopt;

@@ -39,7 +39,14 @@ Range Image::find_slack(const tracee::ProcessMemory& memory) const {
 // A process that has made itself not dumpable does not show them any more to an ordinary user.
 void Image::read_maps_again() {
   maps_read_at_ = monotonic_now();
-  if (auto now = tracee::read_maps(pid_); !now.empty()) maps_ = std::move(now);
+  auto now = tracee::read_maps(pid_);
+  const bool hidden = now.empty() && !maps_.empty() && is_current();
+  if (!now.empty()) maps_ = std::move(now);
+  if (!std::exchange(maps_are_hidden_, hidden) && hidden)
+    services_.reporter.say(fmt::format(
+        "process {} is not dumpable any more, which hides its mappings: libraries that it loads from "
+        "now on are not traced; run rtrace as root",
+        pid_));
 }
 
 // What has changed since the last look, if that was just now, is found out where it matters.

@@ -55,6 +55,11 @@ class NothingSeen(unittest.TestCase):
         (line,) = self.notices("-x", "tail_iner")
         self.assertRegex(line, r"^rtrace: -x tail_iner: no mapped object defines tail_iner.*nearest names:.*tail_inner")
 
+    def test_a_part_of_a_filter_where_another_matches(self):
+        lines = self.notices("-x", "tail_inner+tail_iner")
+        self.assertRegex(lines[0], r"^rtrace: -x tail_inner\+tail_iner: no mapped object defines tail_iner.*nearest names:.*tail_inner")
+        self.assertRegex(self.notices("-x", "tail_inner+ad+twise")[0], r"^rtrace: -x \S+: nothing matches ad, twise$")
+
     def test_a_library_that_is_not_mapped_with_those_that_are(self):
         (line,) = self.notices("-x", "add@libfixtures.so")
         self.assertRegex(line, r"no mapped object is called libfixtures\.so; nearest: libfixture\.so")

@@ -340,6 +340,17 @@ class OtherUsers(unittest.TestCase):
                 self.assertEqual(len(re.findall(r"getppid@\S+\(\) +=", done.stderr)), 2 if options else 1, done.stderr)
                 self.assertNotRegex(done.stderr, "not followed|runs on with")
 
+    def test_that_what_it_loads_then_is_not_seen_is_said(self):
+        program = ("import ctypes, os\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nos.getppid()\n"
+                   "print(ctypes.CDLL('%s').add(1, 2))" % os.path.join(self.folder.name, "libfixture.so"))
+        done = self.launched("getppid+add", "/usr/bin/python3", "-c", program)
+        self.assertEqual((done.returncode, done.stdout), (0, "3\n"), done.stderr)
+        self.assertEqual(len(re.findall(r"getppid@\S+\(\) +=", done.stderr)), 1, done.stderr)
+        self.assertEqual(len(re.findall("hides its mappings: libraries .* are not traced; run rtrace as root", done.stderr)), 1,
+                         done.stderr)
+        self.assertIn("no mapped object defines add", done.stderr)
+        self.assertNotIn("is left out", done.stderr)
+
     def test_root_traces_what_is_not_dumpable(self):
         with self.nobody(["/usr/bin/python3", "-c", HIDDEN]) as process:
             result = harness.Attached(["-x", "getppid"], [process.pid]).stop()

@@ -54,6 +54,9 @@ class Filter {
   // operators. Cheap; called once for each change of the link map.
   Filter resolved_for(const std::vector<ObjectNames>& mapped) const;
 
+  // That rule, which adds, and what is taken away behind it.
+  Filter only(size_t rule) const;
+
   bool matches(std::string_view symbol, const ObjectNames& object) const;
   // False where no symbol of the object can match: its tables need not be read.
   bool may_match_in(const ObjectNames& object) const;

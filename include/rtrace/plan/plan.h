@@ -62,6 +62,9 @@ std::optional<Definition> resolve(const Objects& objects, const elf::LoadedObjec
 // For a request that matched nothing: the reason in words and the nearest names ("no mapped object defines
 // `mysql_real_query`; the nearest names are ..."). Complete sentences, no newline.
 std::string explain_no_match(const Request& request, const Objects& objects);
+// The same of one of its filter's rules that matches nothing where others do; of several their patterns.
+// Empty where each matches something.
+std::string explain_part_without_match(const Request& request, const Objects& objects);
 
 // For a probe that was armed but never hit: what the mapped objects import from that library instead
 // ("mysql2.so imports mysql_send_query, mysql_read_query_result"), empty where there is nothing to say.

@@ -49,6 +49,23 @@ TEST_F(Explain, NoMatchCountsStrippedObjects) {
               HasSubstr("1 of 4 objects is stripped, so their static functions have no names"));
 }
 
+TEST_F(Explain, PartsOfAFilterThatMatchNothing) {
+  const auto part = [&](const Request& request) {
+    return explain_part_without_match(request, process_.objects);
+  };
+  EXPECT_THAT(part(entry("plan_init+plan_semd_query")),
+              AllOf(HasSubstr("no mapped object defines plan_semd_query"),
+                    HasSubstr("nearest names: plan_send_query"), Not(HasSubstr("plan_init,"))));
+  EXPECT_EQ(part(entry("plan_init+plan_absent+plan_[xy]*")), "nothing matches plan_absent, plan_[xy]*");
+  EXPECT_EQ(part(entry("plan_init+plan_s*-plan_send*")), "");
+  EXPECT_THAT(part(entry("plan_init+plan_send_query-plan_s*")),
+              HasSubstr("defines plan_send_query, which the filter takes away again"));
+  EXPECT_EQ(part(entry("plan_absent")), "") << "that is the whole of it";
+  EXPECT_EQ(part(call("plan_init+plan_send_query@program")), "");
+  EXPECT_THAT(part(call("plan_init@program+plan_absent@program")),
+              HasSubstr("calls no imported function plan_absent"));
+}
+
 TEST_F(Explain, NoMatchShowsTheColdPartThatIsLeft) {
   EXPECT_THAT(no_match(entry("gc_lost")), HasSubstr("libplan.so.1 has only gc_lost.cold"));
 }

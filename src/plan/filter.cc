@@ -97,9 +97,7 @@ Filter Filter::resolved_for(const std::vector<ObjectNames>& mapped) const {
 Filter Filter::only(size_t rule) const {
   Filter filter = *this;
   filter.ambiguous_ = false;
-  filter.rules_.clear();
-  for (size_t i = rule; i < rules_.size(); ++i)
-    if (i == rule || !rules_[i].add) filter.rules_.push_back(rules_[i]);
+  filter.rules_ = {rules_.at(rule)};
   return filter;
 }
 

@@ -102,8 +102,7 @@ bool Engine::should_end() const {
 
 void Engine::run() {
   calibrate();
-  if (services_.recording == agent::Mode::count)
-    tracee::look_at_ends([this](pid_t tid) { about_to_end(tid); });
+  tracee::look_at_ends([this](pid_t tid) { about_to_end(tid); });
   attach_all();
   if (!options_.command.empty() && !launch()) detach_all();
   if (options_.command.empty() && !tasks_.empty()) tell_started(tasks_.begin()->second->id);

@@ -153,13 +153,16 @@ void Engine::note_open_counts(Task& task) const {
   if (!has_lent_pointer(task)) task.open_counts = task.process->image->open_counts(task.id.tid);
 }
 
-// No call of the task's returns any more. Behind close_counts() those count that were open then.
+// No call of the task's returns any more. Behind close_counts() those count that were open then. Once the
+// process has ended its memory cannot be looked at.
 void Engine::about_to_end(pid_t tid) const {
   const auto found = tasks_.find(tid);
   if (found == tasks_.end()) return;
   const Process& process = *found->second->process;
-  if (process.image != nullptr && !process.silent && !process.image->counts_are_closed())
+  if (process.image == nullptr || process.silent) return;
+  if (services_.recording == agent::Mode::count && !process.image->counts_are_closed())
     note_open_counts(*found->second);
+  if (tid == process.pid) process.image->about_to_end();
 }
 
 // A call that is told as open is not to count as one that returned, too: what is counted is handed on while

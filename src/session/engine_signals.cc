@@ -200,22 +200,25 @@ void Engine::answer_clock(const Task& task, arch::Regs& regs) {
 }
 
 // The recorder has looked at memory that is not there, or at a clock that the program may not read
-// (PR_SET_TSC, prctl(2); the strict mode of seccomp(2)). True where the thread has been resumed.
+// (PR_SET_TSC, prctl(2); the strict mode of seccomp(2)). Or a program that steps itself (EFLAGS.TF) has come
+// to what begins anew for each signal: it would for ever. True where the thread has been resumed.
 bool Engine::take_fault(Task& task, int signal) {
   const pid_t tid = task.id.tid;
   Image* image = task.process->image.get();
-  if ((signal != SIGSEGV && signal != SIGBUS) || image == nullptr) return false;
+  const bool fault = signal == SIGSEGV || signal == SIGBUS;
+  if ((!fault && signal != SIGTRAP) || image == nullptr) return false;
   auto regs = tracee::registers(tid);
   if (!regs) return false;
   const mech::Foothold& foothold = image->space().foothold();
-  const auto next = foothold.after_fault_at(regs->pc());
-  const bool clock = foothold.reads_clock_at(regs->pc());
-  const auto info = next || clock ? tracee::signal_info(tid) : std::nullopt;
-  if (!info || info->si_code <= 0) return false;
+  const auto next = fault ? foothold.after_fault_at(regs->pc()) : std::nullopt;
+  const bool clock = fault && foothold.reads_clock_at(regs->pc());
+  const bool step = !fault && foothold.begins_anew_at(regs->pc());
+  const auto info = next || clock || step ? tracee::signal_info(tid) : std::nullopt;
+  if (!info || info->si_code <= 0 || (step && info->si_code != TRAP_TRACE)) return false;
   if (next) {
     image->forget_page({reinterpret_cast<uint64_t>(info->si_addr)});
     (void)tracee::set_pc(tid, *next);
-  } else {
+  } else if (clock) {
     answer_clock(task, *regs);
   }
   (void)tracee::consume(tid, tracee::Block::no);

@@ -238,6 +238,7 @@ void Engine::begin_child(pid_t tid) {
 
 void Engine::begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked) {
   Task& thread = add_task(tid, process);
+  if (services_.recording != agent::Mode::count) (void)tracee::set_at_end(tid, tracee::AtEnd::runs);
   thread.trap_blocked = trap_blocked;
   // Its parent had blocked it unseen, and was opened behind that.
   const bool unseen = is_bridged(thread) && process.image->is_arming();
@@ -304,6 +305,7 @@ void Engine::begin_new_process(pid_t child, Task& parent, Birth birth) {
   process.image = own.image;
   Task& task = add_task(child, process);
   task.trap_blocked = birth.trap_blocked.value_or(TrapBlocked::no);
+  if (parent.id.tid != parent.process->pid) (void)tracee::set_at_end(child, tracee::AtEnd::stops);
   if (shares_memory) lend_thread_pointer(parent, task, birth.kind);
   if (shares_memory && image != nullptr) bridge_born(task, *image);
   if (own.anew) {

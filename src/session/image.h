@@ -183,6 +183,10 @@ class Image {
   // Says where the program has overwritten, unmapped or mapped anew the code that probes stand in, by itself:
   // calls there are not seen any more. Once for each object. What dlclose unmaps is not lost.
   void report_lost_probes();
+  // The process stands where its memory is about to go.
+  void about_to_end() {
+    if (!restored_) report_lost_probes();
+  }
   // Takes int3s out, after a last look for lost ones; more than once does no harm. Which may go while threads
   // run: AddressSpace::restore. A site that a thread has met before still knows it.
   void restore_code(mech::AddressSpace::Sites which);

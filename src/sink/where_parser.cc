@@ -262,8 +262,9 @@ class Parser {
       char* end = nullptr;
       node.kind = Node::real;
       node.real = strtold(word.c_str(), &end);
-      const bool plain = word.find_first_not_of("0123456789.") == std::string::npos;
-      if (!plain || *end != '\0') fail(begin, "this is no number, and no duration (5ms, 1.5s, 200us, 800ns)");
+      const bool real =
+          word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos;
+      if (!real || *end != '\0') fail(begin, "this is no number, and no duration (5ms, 1.5s, 200us, 800ns)");
     }
     return add(std::move(node));
   }

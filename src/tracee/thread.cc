@@ -110,9 +110,17 @@ void look_at_ends(std::function<void(pid_t)> look) {
   about_to_end = std::move(look);
 }
 
+static Alive set_options(pid_t tid, long options) {
+  const auto wanted = static_cast<uint64_t>(options);
+  return ptrace(PTRACE_SETOPTIONS, tid, nullptr, as_pointer(wanted)) == 0 ? Alive::yes : Alive::gone;
+}
+
+Alive set_at_end(pid_t tid, AtEnd what) {
+  return set_options(tid, what == AtEnd::stops ? usual_options() : kOptions);
+}
+
 Alive stop_at_vfork_end(pid_t tid) {
-  const auto options = static_cast<uint64_t>(usual_options() | PTRACE_O_TRACEVFORKDONE);
-  return ptrace(PTRACE_SETOPTIONS, tid, nullptr, as_pointer(options)) == 0 ? Alive::yes : Alive::gone;
+  return set_options(tid, usual_options() | PTRACE_O_TRACEVFORKDONE);
 }
 
 int seize(pid_t tid) {
@@ -122,7 +130,7 @@ int seize(pid_t tid) {
 
 bool suspend_seccomp(pid_t tid, bool suspended) {
   const long options = suspended ? usual_options() | PTRACE_O_SUSPEND_SECCOMP : usual_options();
-  return ptrace(PTRACE_SETOPTIONS, tid, nullptr, as_pointer(static_cast<uint64_t>(options))) == 0;
+  return set_options(tid, options) == Alive::yes;
 }
 
 std::optional<SyscallInfo> syscall_info(pid_t tid) {

@@ -383,6 +383,15 @@ class SelfMade(Case):
         self.assert_calls(box.result, CALLS, 1000)
         self.assertRegex(box.result.stderr, r"1 probe in libplugin_a\.so was lost: .*mapped anew")
 
+    def test_that_loss_is_said_of_a_process_that_ends_too(self):
+        with Host() as host:
+            number = host.open(harness.target("libplugin_a.so"))
+            rtrace = harness.Attached(["-F", harness.CONF, "-x", "plugin_work"], [host.pid])
+            host.work(number, 1000)
+            self.assertEqual(host.ask("remap %d" % number, "remapped"), 0)
+            host.quit()
+        self.assertRegex(rtrace.end().stderr, r"1 probe in libplugin_a\.so was lost: .*mapped anew")
+
     def test_code_unmapped_by_the_program_costs_nothing_but_its_probes(self):
         with Host() as host:
             number = host.open(harness.target("libplugin_a.so"))

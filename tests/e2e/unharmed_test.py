@@ -50,6 +50,17 @@ class Sigtrap(unittest.TestCase):
                         self.assertEqual(process.finish()[1], 0)
                         self.assertEqual(rtrace.end().status, 0)
 
+    def test_a_program_that_steps_itself_comes_to_an_end(self):
+        for mechanism, count in (("breakpoint", 5), ("trampoline", 5), ("auto", 20000)):
+            for options in ([], ["-c"]):
+                with self.subTest(mechanism=mechanism, options=options):
+                    result = harness.run([*options, "-F", harness.CONF, "--mechanism=" + mechanism, "-x", "add", "--",
+                                          harness.target("steps"), str(count)])
+                    self.assertEqual(result.status, 0, result)
+                    calls = (harness.Summary(result.trace).total["calls"] if options else
+                             result.trace.count("add@libfixture.so("))
+                    self.assertEqual(calls, count + 2)
+
     def test_interpreters_handlers_of_it(self):
         ruby = "trap('TRAP') { $stdout.write('.') }; 3.times { Process.kill('TRAP', $$); sleep 0.01 }; puts 'end'"
         for words in (["/usr/bin/perl", "-e", "$|=1; $SIG{TRAP} = sub { print '.' }; kill 'TRAP', $$ for 1..3; print \"end\\n\""],

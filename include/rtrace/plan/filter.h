@@ -54,7 +54,7 @@ class Filter {
   // operators. Cheap; called once for each change of the link map.
   Filter resolved_for(const std::vector<ObjectNames>& mapped) const;
 
-  // That rule, which adds, and what is taken away behind it.
+  // That rule alone.
   Filter only(size_t rule) const;
 
   bool matches(std::string_view symbol, const ObjectNames& object) const;

@@ -30,6 +30,9 @@ int seize(pid_t tid);
 // called with the stopped task within any wait of this module, in the midst of whatever waits: it may read
 // from the task, and make no other request. The task then ends; no wait tells of that stop.
 void look_at_ends(std::function<void(pid_t)> look);
+// Whether it stops then; for a task in a ptrace-stop, and what that makes.
+enum class AtEnd : bool { runs, stops };
+Alive set_at_end(pid_t tid, AtEnd what);
 
 // Of a running task: it will report Interrupted. No-op on one that is stopped.
 Alive interrupt(pid_t tid);

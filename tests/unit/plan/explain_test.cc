@@ -58,8 +58,7 @@ TEST_F(Explain, PartsOfAFilterThatMatchNothing) {
                     HasSubstr("nearest names: plan_send_query"), Not(HasSubstr("plan_init,"))));
   EXPECT_EQ(part(entry("plan_init+plan_absent+plan_[xy]*")), "nothing matches plan_absent, plan_[xy]*");
   EXPECT_EQ(part(entry("plan_init+plan_s*-plan_send*")), "");
-  EXPECT_THAT(part(entry("plan_init+plan_send_query-plan_s*")),
-              HasSubstr("defines plan_send_query, which the filter takes away again"));
+  EXPECT_EQ(part(entry("plan_init+plan_send_query-plan_s*")), "") << "as it was asked for";
   EXPECT_EQ(part(entry("plan_absent")), "") << "that is the whole of it";
   EXPECT_EQ(part(call("plan_init+plan_send_query@program")), "");
   EXPECT_THAT(part(call("plan_init@program+plan_absent@program")),

@@ -266,6 +266,8 @@ TEST(WhereErrors, SayWhatIsExpectedAndWhere) {
                       {"dur > 5parsecs", 6, "no number, and no duration"},
                       {"dur > 5.5.5", 6, "no number"},
                       {"dur > 0x", 6, "no number"},
+                      {"arg2 == 018", 8, "no number"},
+                      {"arg2 == 18446744073709551616", 8, "no number"},
                       {"buf. == 1", 4, "name of a member"},
                       {"dur.x == 1", 0, "dur has no members"},
                       {"arg1 == @", 8, "is expected"},

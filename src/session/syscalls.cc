@@ -21,10 +21,11 @@ constexpr int64_t kLargestError = 4095;  // MAX_ERRNO of include/linux/err.h
 struct Restart {
   int number;
   std::string_view text;
+  bool always = false;  // whatever the signal is
 };
 constexpr std::array<Restart, 4> kRestarts = {{
     {512, "ERESTARTSYS (To be restarted if SA_RESTART is set)"},
-    {513, "ERESTARTNOINTR (To be restarted)"},
+    {513, "ERESTARTNOINTR (To be restarted)", true},
     {514, "ERESTARTNOHAND (To be restarted if no handler)"},
     {516, "ERESTART_RESTARTBLOCK (Interrupted by signal)"},
 }};
@@ -37,6 +38,14 @@ const Restart* restart_of(int64_t result) {
 
 bool is_error(int64_t result) {
   return result < 0 && result >= -kLargestError;
+}
+
+// What the program finds in errno. Of a call that is told of because a signal has interrupted it: where its
+// handler is none of SA_RESTART, which cannot be seen.
+int error_of(int64_t result) {
+  const Restart* restart = restart_of(result);
+  if (restart == nullptr) return static_cast<int>(-result);
+  return restart->always ? 0 : EINTR;
 }
 
 // -1 and the error's name, for every call alike: the kernel knows no other way to fail.
@@ -175,7 +184,7 @@ void SyscallTracer::leave(Task& task, int64_t result, const arch::Regs& regs) {
   record.duration = record.self = time_since(task, open);
   record.arguments = std::move(decoded.arguments);
   record.result = is_error(result) ? error_value(result) : std::move(decoded.result);
-  if (is_error(result) && restart_of(result) == nullptr) record.error = static_cast<int>(-result);
+  if (is_error(result)) record.error = error_of(result);
   if (result == -EINTR || restart_of(result) != nullptr) {
     open.interrupted = std::move(record);
     return;

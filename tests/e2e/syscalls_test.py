@@ -88,6 +88,14 @@ class Lines(unittest.TestCase):
         self.assertRegex(text, r"rt_sigreturn@SYS\(\) = -1 EINTR \(Interrupted system call\)")
         self.assertRegex(text, r'read@SYS\(\d+, "x", 1\) = 1')
 
+    def test_what_a_signal_interrupts_has_failed(self):
+        perl = ["/usr/bin/perl", "-e", "$SIG{ALRM} = sub {}; alarm 1; select(undef, undef, undef, 30) == -1 or die; print $!+0"]
+        result = trace(perl, ["--where", "errno == EINTR"])
+        self.assertEqual((result.status, result.stdout), (0, "4"), result)
+        self.assertEqual(len([line for line in result.lines if line.startswith("pselect6@SYS(")]), 1, result)
+        rows = harness.Summary(trace(perl, ["-c"]).trace).rows
+        self.assertEqual([(row["calls"], row["errors"]) for name, row in rows.items() if name.startswith("pselect6")], [(1, 1)])
+
     def test_a_handler_returns_into_code_of_ours_too(self):
         for mechanism in ("breakpoint", "trampoline"):
             result = harness.run(["-F", harness.CONF, "--mechanism=" + mechanism, "-b", "-S", "-L", "-x", "visit", "--",

@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -39,8 +40,12 @@ Given given_by(const std::string& file) {
 }  // namespace
 
 bool tracing_leaves_privileges() {
-  static const bool leaves =
-      (tracee::read_status(getpid()).value_or(tracee::StatusFields{}).effective >> CAP_SYS_PTRACE & 1) != 0;
+  static const bool leaves = [] {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
+    return syscall(SYS_capget, &header, data) == 0 &&
+           (data[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective & CAP_TO_MASK(CAP_SYS_PTRACE)) != 0;
+  }();
   return leaves;
 }
 

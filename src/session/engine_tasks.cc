@@ -328,7 +328,8 @@ void Engine::on(Task& task, tracee::Exec) {
   tracee::forget_status(pid);  // another thread may have become this one
   task.account = {};
   if (process.silent) {
-    tell_withheld(reporter_, pid, tracee::read_status(pid).value_or(tracee::StatusFields{}));
+    if (!tracing_leaves_privileges())
+      tell_withheld(reporter_, pid, tracee::read_status(pid).value_or(tracee::StatusFields{}));
     return let_begin(task);
   }
   // Whoever called exec has the process's tid now; all other threads are gone, and their calls with them.

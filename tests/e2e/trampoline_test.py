@@ -322,7 +322,6 @@ class Nested(unittest.TestCase):
                         self.assertGreaterEqual(took["out"][number], took["mid"][number], number)
                         self.assertGreaterEqual(took["mid"][number], took["leaf"][number], number)
 
-
     def test_nor_is_a_sum_of_them(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
             conf.write("int mid(int);\nint out(int);\nint main(int, addr);\n")

@@ -297,6 +297,14 @@ VirtAddr Trampolines::moved_from(VirtAddr pc) const {
   return point != copy->second.end() ? point->address : VirtAddr{};
 }
 
+VirtAddr Trampolines::moved_to(VirtAddr pc) const {
+  if (entries_.contains(pc)) return {};
+  for (const auto& [copy, points] : copies_)
+    for (const arch::ResumePoint& point : points)
+      if (point.address == pc && point.sp_adjust == 0) return copy + point.offset;
+  return {};
+}
+
 bool Trampolines::write_hop(VirtAddr at, std::span<const std::byte> jump) const {
   const moment::Scope writing(Moment::byte_write);
   return space_.memory().write(at, jump) == 0;

@@ -16,16 +16,11 @@
 #include "rtrace/tracee/descriptor_limit.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
+#include "stepping.h"
 #include "wrapper_rules.h"
 
 namespace rtrace::session {
 namespace {
-
-// What an instruction can raise itself: a blocked fault kills.
-constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
-                             tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
-                             tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
-constexpr int kMostSteps = 4;  // of a copied call
 
 constexpr long kBirthTick = 50'000, kTrampolineTick = 20'000, kRecordTick = 1'000;  // us
 
@@ -208,44 +203,21 @@ void Engine::on(Task& task, tracee::Trap) {
   if (!step_aside(task, *regs)) deliver(task, SIGTRAP);
 }
 
-static void give_mask_back(pid_t tid, uint64_t mask, Image& image) {
-  (void)tracee::set_signal_mask(tid, mask);
-  image.space().foothold().note_mask(image.space().memory(), 0, 0);
-}
-
 // A site that is met again has cost its thread time, and under a storm of signals the next one is pending
 // already: it would take the thread out of the copy once more, and it would never get on. So the displaced
-// instruction is stepped with all signals but its own faults held back. True where the thread has been
-// resumed or left its copy.
-bool Engine::finish_copy(Task& task, Image& image) {
+// instruction is stepped.
+//
+// Whoever is about to be given a signal in what a trampoline has moved is stepped, too: were its handler to
+// return to the function's own code, and we to die meanwhile, that would be the middle of our jump.
+void Engine::step_out(Task& task, Image& image, int signal) {
   const pid_t tid = task.id.tid;
-  // A step's SIGTRAP would cost a program its own disposition of it, and a system call may take for ever.
-  // If we die in the middle the step's SIGTRAP is the handler's to swallow.
-  if (task.process->trap.kind != TrapDisposition::Kind::standard || !image.survival().stands() ||
-      image.stands_at_syscall(tid))
-    return false;
-  const auto mask = tracee::signal_mask(tid);
-  if (!mask || tracee::consume(tid, tracee::Block::no) == std::nullopt) return false;
+  const SteppedOut stepped = step_out_of_copy(tid, image, signal);
   queue_.forget(tid);
-  image.space().foothold().note_mask(image.space().memory(), tid, *mask);
-  (void)tracee::set_signal_mask(tid, *mask | ~kFaults);
-  bool own_event = false;
-  for (int steps = 0; steps < kMostSteps && !own_event; ++steps) {
-    const auto regs = tracee::registers(tid);
-    if (!regs || !image.in_copy(regs->pc()) || image.space().is_behind(*regs)) break;
-    if (tracee::step(tid) == tracee::Alive::gone) break;
-    moment::enter(Moment::stepping);
-    const auto event = tracee::consume(tid, tracee::Block::yes);
-    if (!event) break;
-    own_event = !std::holds_alternative<tracee::Trap>(tracee::classify(event->status));
-    if (!own_event) continue;
-    give_mask_back(tid, *mask, image);
-    handle(*event);
-  }
-  if (own_event) return true;
-  give_mask_back(tid, *mask, image);
-  go_on(task, 0);
-  return true;
+  task.stepped_in_vain = signal != 0 && !stepped.own && !stepped.out;
+  if (stepped.own)
+    handle(*stepped.own);
+  else
+    go_on(task, 0);
 }
 
 // The one change of the thread that a hit makes. Until then our death leaves the SIGTRAP to the handler in
@@ -322,7 +294,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   commit(task, *image, regs, next);
   settle_signals(task, taken, carried_out);
   if (begins) return let_begin(task);
-  if (!(replayed && finish_copy(task, *image))) go_on(task, 0);
+  replayed&& may_step_out(task, *image) ? step_out(task, *image, 0) : go_on(task, 0);
   if (observed) calls_.report(task);
   if (carried_out && shows_syscalls(task)) syscalls_.report(task);
 }
@@ -332,6 +304,7 @@ void Engine::deliver(Task& task, int signal) {
   if (take_fault(task, signal)) return;
   const pid_t tid = task.id.tid;
   Image* image = task.process->image.get();
+  if (image != nullptr && waits_for_steps(task, *image, signal)) return step_out(task, *image, signal);
   if (auto regs = tracee::registers(tid)) {
     bool changed = image != nullptr && leave_copy(task, *image, *regs, signal);
     if (task.rewound) changed |= tracee::undo_rewind(*task.rewound, *regs);

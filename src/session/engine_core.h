@@ -50,7 +50,8 @@ class Engine {
   void at_rendezvous(const Task& task, Image& image, const NeedStopped& need_stopped);
   void at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs);
   void commit(Task& task, Image& image, const arch::Regs& before, const arch::Regs& regs);
-  bool finish_copy(Task& task, Image& image);
+  void step_out(Task& task, Image& image, int signal);
+  static bool waits_for_steps(Task& task, Image& image, int signal);
   static void answer_recorder(const Task& task, const Image& image, const arch::Regs& regs);
   void deliver(Task& task, int signal);
   bool take_fault(Task& task, int signal);
@@ -393,8 +394,7 @@ class Engine {
   uint64_t records_at_ = 0, promote_at_ = 0;
   size_t next_ring_ = 0;  // in turn
   bool ready_ = false, started_ = false;
-  plan::Objects
-      seen_objects_;  // all that were ever mapped, for the closing words: at its end a process unloads some
+  plan::Objects seen_objects_;  // all that were ever mapped: at its end a process unloads some
 };
 
 }  // namespace rtrace::session

@@ -3,10 +3,12 @@
 #include <x86intrin.h>
 
 #include <csignal>
+#include <utility>
 
 #include "engine_core.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
+#include "stepping.h"
 
 namespace rtrace::session {
 namespace {
@@ -41,12 +43,18 @@ void correct_fault_address(pid_t tid, int signal, VirtAddr copy, VirtAddr own) {
   (void)tracee::set_signal_info(tid, *info);
 }
 
-// What a trampoline has moved, where an instruction may fault. Only a handler's return can be led back there.
+// 0: it stands at nothing that a trampoline has moved.
+VirtAddr moved_from(const Image& image, VirtAddr pc) {
+  const mech::Trampolines* trampolines = image.trampolines();
+  return trampolines != nullptr ? trampolines->moved_from(pc) : VirtAddr{};
+}
+
+// What a trampoline has moved, where an instruction has faulted. Only a handler's return can be led back
+// there.
 bool leave_moved_code(Task& task, Image& image, arch::Regs& regs, int signal) {
   const VirtAddr before = regs.pc();
-  const mech::Trampolines* trampolines = image.trampolines();
-  const VirtAddr own = trampolines != nullptr ? trampolines->moved_from(before) : VirtAddr{};
-  if (!own || !has_handler(task.id.tid, signal)) return false;
+  const VirtAddr own = moved_from(image, before);
+  if (!own || !has_handler(task.id.tid, signal) || !is_own_fault(task.id.tid, signal)) return false;
   const auto word = image.space().memory().read_value<uint64_t>(regs.sp());
   if (!word) return false;
   correct_fault_address(task.id.tid, signal, before, own);
@@ -56,6 +64,16 @@ bool leave_moved_code(Task& task, Image& image, arch::Regs& regs, int signal) {
 }
 
 }  // namespace
+
+// For a signal that may as well come a few instructions later. Where steps are none, or lead nowhere, its
+// handler interrupts our copy.
+bool Engine::waits_for_steps(Task& task, Image& image, int signal) {
+  if (image.trampolines() == nullptr || std::exchange(task.stepped_in_vain, false)) return false;
+  const pid_t tid = task.id.tid;
+  const auto regs = tracee::registers(tid);
+  return regs && moved_from(image, regs->pc()) && has_handler(tid, signal) && !is_dropped(task, signal) &&
+         !is_own_fault(tid, signal) && may_step_out(task, image);
+}
 
 // Back to the program's own code before a signal is delivered. True where the registers have changed.
 bool Engine::leave_copy(Task& task, Image& image, arch::Regs& regs, int signal) {
@@ -113,7 +131,9 @@ void Engine::watch_handlers(Task& task, const arch::Regs& regs) {
   const auto pc = memory.read_value<uint64_t>(regs.sp() + kSavedPc);
   const auto sp = memory.read_value<uint64_t>(regs.sp() + kSavedSp);
   if (!pc || !sp) return;
-  if (const VirtAddr copy = task.replays.back_to_copy(VirtAddr{*pc}, VirtAddr{*sp}))
+  VirtAddr copy = task.replays.back_to_copy(VirtAddr{*pc}, VirtAddr{*sp});
+  if (!copy && image->trampolines() != nullptr) copy = image->trampolines()->moved_to(VirtAddr{*pc});
+  if (copy)
     (void)memory.write_value(regs.sp() + kSavedPc, copy.value);
   else
     task.replays.handler_returns(VirtAddr{*pc}, VirtAddr{*sp});

@@ -150,7 +150,7 @@ class Image {
   // Where the threads record by themselves: what they have.
   Recordings* recordings();
   // The wrapped calls' recorder, where there is one.
-  mech::Trampolines* trampolines() { return wrapping_.trampolines.get(); }
+  mech::Trampolines* trampolines() const { return wrapping_.trampolines.get(); }
   // When the wrapped functions have their own first bytes again: why our code, and what it needs, must stay
   // mapped; empty where it need not. `stopped` are its tasks. Where these are all, the padding that jumps led
   // through is put back, too.

@@ -127,6 +127,7 @@ struct Task : LiveCalls {
   bool ended_by_group_stop = false;          // what it is in, if it has ended: until SIGCONT comes
   bool interrupted = false;                  // PTRACE_INTERRUPT is on its way; its stop is ours
   bool listening = false;                    // in a group-stop
+  bool stepped_in_vain = false;              // it was to leave a copy, and has not
   std::optional<tracee::InterruptedSyscall> rewound;
   Replays replays;
   // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at the entry of what that

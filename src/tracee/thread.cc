@@ -176,8 +176,8 @@ Alive resume(pid_t tid, int signal) {
 Alive resume_to_syscall(pid_t tid, int signal) {
   return run_on(PTRACE_SYSCALL, tid, signal);
 }
-Alive step(pid_t tid) {
-  return run_on(PTRACE_SINGLESTEP, tid, 0);
+Alive step(pid_t tid, int signal) {
+  return run_on(PTRACE_SINGLESTEP, tid, signal);
 }
 
 Alive leave_syscall(pid_t tid) {

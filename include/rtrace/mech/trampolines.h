@@ -123,6 +123,9 @@ class Trampolines {
   // Where a thread that stands at a moved instruction would stand in its function: for a handler of the
   // program's, and never to run on from there, for the bytes may be our jump's. 0: it stands at none.
   VirtAddr moved_from(VirtAddr pc) const;
+  // Where one goes on that is sent there, into the jump. 0: what stands there is the function's own, or where
+  // the jump begins.
+  VirtAddr moved_to(VirtAddr pc) const;
   // An object has left the link map. What stands there all the same is restored with the others.
   void forget(Range range);
   void forget_all();

@@ -47,7 +47,7 @@ Alive resume_to_syscall(pid_t tid, int signal = 0);
 // For the time of our own calls: no filter sees them. False where the kernel refuses.
 bool suspend_seccomp(pid_t tid, bool suspended);
 // Runs one instruction: never on the path of an ordinary hit.
-Alive step(pid_t tid);
+Alive step(pid_t tid, int signal = 0);
 // From an event stop inside a system call (exec, fork) to the stop at its end, consumed.
 Alive leave_syscall(pid_t tid);
 Alive listen(pid_t tid);

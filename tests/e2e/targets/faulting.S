@@ -16,7 +16,6 @@ first:
         .size   first, . - first
 
         .globl  second
-        .globl  second_faults
         .type   second, @function
 second:
         .cfi_startproc
@@ -28,5 +27,18 @@ second_faults:
         ret
         .cfi_endproc
         .size   second, . - second
+
+/* Where they fault: code that led into a function, or a stack that held this, would be in the way of a jump. */
+        .section .data.rel.ro, "aw", @progbits
+        .balign 8
+        .globl  first_faults_at, second_faults_at
+        .type   first_faults_at, @object
+first_faults_at:
+        .quad   first
+        .size   first_faults_at, . - first_faults_at
+        .type   second_faults_at, @object
+second_faults_at:
+        .quad   second_faults
+        .size   second_faults_at, . - second_faults_at
 
         .section .note.GNU-stack, "", @progbits

@@ -13,7 +13,7 @@
 extern "C" {
 long first(const long* at);
 long second(const long* at);
-extern const char second_faults[];
+extern const greg_t first_faults_at, second_faults_at;
 }
 
 namespace {
@@ -21,7 +21,7 @@ namespace {
 enum class Way { throws, retries, skips };
 Way way;
 long* page;
-const void* expected;
+const greg_t* expected;
 int seen;
 constexpr size_t kPage = 4096;
 constexpr int kRounds = 10, kLength = 3;
@@ -29,7 +29,7 @@ constexpr int kRounds = 10, kLength = 3;
 void handle(int, siginfo_t*, void* context) {
   greg_t* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   greg_t& pc = registers[REG_RIP];
-  seen += pc == reinterpret_cast<greg_t>(expected);
+  seen += pc == *expected;
   if (way == Way::throws) throw 7;
   if (way == Way::retries) mprotect(page, kPage, PROT_READ);
   if (way == Way::skips) pc += kLength, registers[REG_RDX] = 0;
@@ -43,7 +43,7 @@ long call(long (*function)(const long*)) {
   }
 }
 
-int run(long (*function)(const long*), const void* faults, long result) {
+int run(long (*function)(const long*), const greg_t* faults, long result) {
   int right = 0;
   expected = faults;
   for (int i = 0; i < kRounds; i++) {
@@ -70,8 +70,7 @@ int main() {
                                          : Way::skips;
     const long result = way == Way::throws ? 7 : way == Way::retries ? 42 : 0;
     seen = 0;
-    const int right =
-        run(first, reinterpret_cast<const void*>(first), result) + run(second, second_faults, result);
+    const int right = run(first, &first_faults_at, result) + run(second, &second_faults_at, result);
     printf("seen %d right %d of %d\n", seen, right, 2 * kRounds);
   }
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "interrupted.h"
+#include "rtrace/arch/jump.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
@@ -20,34 +21,48 @@ Word word_of(VirtAddr address) {
   return word;
 }
 
-// stub.S, foretell_jump: a jump by the word behind it, and behind that how to go on without.
-bool lead_past(const tracee::ProcessMemory& memory, Range code, VirtAddr call) {
+// stub.S, foretell_jump: a jump by the word behind it, and behind that how to go on without. Where those ways
+// begin is added to `ways`, also of wrappers that have been led past before.
+bool lead_past(const tracee::ProcessMemory& memory, Range code, VirtAddr call, std::vector<VirtAddr>& ways) {
   constexpr std::array kJump = {std::byte{0xff}, std::byte{0x25}, std::byte{0},
                                 std::byte{0},    std::byte{0},    std::byte{0}};
-  const Word word = word_of(call);
-  std::array<std::byte, kJump.size() + word.size()> wanted{};
-  std::ranges::copy(word, std::ranges::copy(kJump, wanted.begin()).out);
   std::vector<std::byte> bytes(code.size());
   if (memory.read(code.begin, bytes) != bytes.size()) return false;
   auto at = bytes.begin();
-  while ((at = std::search(at, bytes.end(), wanted.begin(), wanted.end())) != bytes.end()) {
-    const VirtAddr place = code.begin + static_cast<uint64_t>(at - bytes.begin()) + kJump.size();
-    if (memory.write(place, word_of(place + word.size())) != 0) return false;
-    at += wanted.size();
+  while ((at = std::search(at, bytes.end(), kJump.begin(), kJump.end())) != bytes.end()) {
+    at += kJump.size();
+    const VirtAddr place = code.begin + static_cast<uint64_t>(at - bytes.begin());
+    const VirtAddr way = place + sizeof(Word);
+    const auto word = std::span(bytes)
+                          .subspan(place - code.begin)
+                          .first(std::min<size_t>(sizeof(Word), static_cast<size_t>(bytes.end() - at)));
+    const bool leads = std::ranges::equal(word, word_of(call));
+    if (leads && memory.write(place, word_of(way)) != 0) return false;
+    if (leads || std::ranges::equal(word, word_of(way))) ways.push_back(way);
   }
   return true;
 }
 
-// What the call does, for a thread that stands at it.
-bool make_call(const StoppedThread& thread, const tracee::ProcessMemory& memory, VirtAddr ret) {
-  auto regs = tracee::registers(thread.tid);
-  if (!regs) return true;
-  const VirtAddr place = regs->sp() - sizeof(uint64_t);
-  const auto function = memory.read_value<uint64_t>(place);
-  if (!function || memory.write(place, word_of(ret)) != 0) return false;
-  regs->raw.rsp = place.value;
-  regs->raw.rip = *function;
-  (void)tracee::set_registers(thread.tid, *regs);
+// stub.S: seem_called, then jump. Where such a way leads to, as the call does.
+VirtAddr end_of(VirtAddr way, const tracee::ProcessMemory& memory) {
+  constexpr size_t kSeemCalled = 5 + 8;  // push, movl
+  std::array<std::byte, arch::kNearJump> jump{};
+  const VirtAddr at = way + kSeemCalled;
+  if (memory.read(at, jump) != jump.size()) return {};
+  return arch::near_jump_target(jump, at).value_or(VirtAddr{});
+}
+
+// A thread that stands at the call goes on without, in one step, for we may die at any. Told anew, for it may
+// have been led past by another wrapper's note.
+bool go_without(pid_t tid, const tracee::ProcessMemory& memory, VirtAddr call,
+                const std::vector<VirtAddr>& ways) {
+  const auto regs = tracee::registers(tid);
+  if (!regs || regs->pc() != call) return true;
+  const auto function = memory.read_value<uint64_t>(regs->sp() - sizeof(uint64_t));
+  const auto way = std::ranges::find_if(
+      ways, [&](VirtAddr one) { return function && end_of(one, memory) == VirtAddr{*function}; });
+  if (way == ways.end()) return false;
+  (void)tracee::set_pc(tid, *way);
   return true;
 }
 
@@ -57,11 +72,12 @@ bool retire_foretelling(const tracee::ProcessMemory& memory, std::span<const Ran
                         std::span<const StoppedThread> threads) {
   const Range bytes{call, call + kForetellingCall.size()};
   const auto comes_back = [&](const StoppedThread& thread) { return interrupted_in(bytes, thread.stack); };
-  const auto goes_on = [&](const StoppedThread& thread) {
-    return thread.pc != call || make_call(thread, memory, bytes.end);
-  };
-  return std::ranges::all_of(code, [&](Range range) { return lead_past(memory, range, call); }) &&
-         std::ranges::none_of(threads, comes_back) && std::ranges::all_of(threads, goes_on);
+  std::vector<VirtAddr> ways;
+  return std::ranges::all_of(code, [&](Range range) { return lead_past(memory, range, call, ways); }) &&
+         std::ranges::none_of(threads, comes_back) &&
+         std::ranges::all_of(threads, [&](const StoppedThread& thread) {
+           return go_without(thread.tid, memory, call, ways);
+         });
 }
 
 bool Trampolines::foretell(const BorrowedFrame& frame) {

@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <csignal>
 
+#include "beginning.h"
 #include "engine_core.h"
 #include "own_pages.h"
-#include "privileges.h"
 #include "rtrace/base/log.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/tracee/descriptor_limit.h"
@@ -252,12 +252,6 @@ void Engine::at_rendezvous(const Task& task, Image& image, const NeedStopped& ne
   if (task.process->pid == task.id.tid && !ready_ && image.is_armed()) tell_ready();
 }
 
-// It is to be given what the program's file gives, and nobody has asked for its calls.
-static bool begins_privileged(const Task& task, Image& image, const arch::Regs& regs) {
-  return task.process->silent && task.id.tid == task.process->pid &&
-         may_gain_privileges(task.id.tid, image.space().memory(), {regs.integer_argument(0)});
-}
-
 void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const pid_t tid = task.id.tid;
   const std::shared_ptr<Image> image = task.process->image;
@@ -280,7 +274,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   if (!task.process->launching) restore_trap(task, look, need_stopped);
   keep_bridge(task, *image, need_stopped);
   const auto carried_out = at_signal_call(task, *image, site, regs, need_stopped);
-  const bool begins = site.executes && begins_privileged(task, *image, regs);
+  const bool begins = site.executes && begins_privileged(task, *image, {regs.integer_argument(0)});
   if (site.asks) answer_recorder(task, *image, regs);
   if (site.initializer) image->on_initializer(address, need_stopped);
   if (site.resolver || site.resolved) image->on_resolver(tid, site, regs, need_stopped);

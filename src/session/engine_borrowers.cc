@@ -4,6 +4,7 @@
 #include <ctime>
 #include <vector>
 
+#include "beginning.h"
 #include "engine_core.h"
 #include "rtrace/tracee/thread.h"
 
@@ -35,6 +36,7 @@ void Engine::let_begin(Task& borrower) {
 // At its first stop.
 void Engine::bridge_born(Task& borrower, Image& image) {
   open_trap(borrower);  // its parent blocked it unseen
+  await_exec(borrower);
   const bool may_lack = image.is_arming() || image.was_armed_lately() || image.survival().raised_lately();
   if (may_lack && image.survival().stands() && lacks_bridge(borrower, image))
     Survival::raise_in_borrower(borrower.id.tid, image.space());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "beginning.h"
 #include "engine_core.h"
 #include "rtrace/base/log.h"
 #include "rtrace/tracee/proc_fs.h"
@@ -154,7 +155,10 @@ void Engine::seize_borrowers(const Process& process) {
         borrower.silent = true;
         borrower.image = image;
         borrower.trap = read_trap_disposition(child);
-        add_task(child, borrower).trap_blocked = read_trap_blocked(child);
+        Task& task = add_task(child, borrower);
+        task.trap_blocked = read_trap_blocked(child);
+        await_exec(task);
+        if (task.awaits_exec && tracee::interrupt(child) == tracee::Alive::yes) task.interrupted = true;
         if (tracee::read_tasks(child).size() > 1) (void)seize_all(borrower);
         lenders.push_back(child);
         RTRACE_LOG(session, 1, "child {} runs in the memory of {}", child, lender);

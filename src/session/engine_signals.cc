@@ -5,6 +5,7 @@
 #include <csignal>
 #include <utility>
 
+#include "beginning.h"
 #include "engine_core.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
@@ -96,7 +97,7 @@ bool Engine::leave_copy(Task& task, Image& image, arch::Regs& regs, int signal) 
 
 void Engine::go_on(Task& task, int signal) {
   runs_on(task);
-  if (task.replays.awaiting() || task.awaits_signal_call != 0 || shows_syscalls(task))
+  if (task.replays.awaiting() || task.awaits_signal_call != 0 || task.awaits_exec || shows_syscalls(task))
     (void)tracee::resume_to_syscall(task.id.tid, signal);
   else
     (void)tracee::resume(task.id.tid, signal);
@@ -180,6 +181,11 @@ void Engine::answer_awaited(Task& task) {
 void Engine::on(Task& task, tracee::SyscallStop) {
   const pid_t tid = task.id.tid;
   const auto regs = tracee::registers(tid);
+  if (regs && task.awaits_exec && begins_by_call(task, *regs)) {
+    (void)tracee::consume(tid, tracee::Block::no);
+    queue_.forget(tid);
+    return let_begin(task);
+  }
   if (regs && task.replays.awaiting()) watch_handlers(task, *regs);
   const Image* image = task.process->image.get();
   const bool ours = regs && image != nullptr && image->in_copy(regs->pc());

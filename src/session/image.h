@@ -93,6 +93,8 @@ class Image {
 
   // Somewhere up the stack its probes are being placed, while a thread is awaited.
   bool is_arming() const { return arming_; }
+  // A probe stands where programs are begun.
+  bool watches_execve() const { return watches_execve_; }
   // Whether a child was forked with all probes: one whose birth is handled before the arming, or just behind
   // it, may have been forked when none or only some of them stood.
   bool are_probes_in(const tracee::ProcessMemory& child) const;
@@ -360,7 +362,7 @@ class Image {
   bool restored_ = false;  // of this process or, before the fork, of its parent
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
-  bool unfinished_ = false, leaving_ = false, arming_ = false;
+  bool unfinished_ = false, leaving_ = false, arming_ = false, watches_execve_ = false;
   std::vector<VirtAddr> mask_functions_;  // when their calls were last looked at
   uint64_t armed_at_ = 0;                 // monotonic ns; 0: not yet
   bool relocated_once_ = false;           // the dynamic linker has finished start-up

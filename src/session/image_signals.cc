@@ -206,7 +206,8 @@ void Image::watch_execve(const plan::Objects& added, const NeedStopped& need_sto
     if (!why_not_writable(address).empty() || !provide_room(object.range(), 1, need_stopped).empty())
       continue;
     auto answer = space_->install(address, file_bytes(address));
-    if (auto* installed = std::get_if<mech::Installed>(&answer)) installed->site->executes = true;
+    if (auto* installed = std::get_if<mech::Installed>(&answer))
+      installed->site->executes = watches_execve_ = true;
   }
 }
 

@@ -127,6 +127,7 @@ struct Task : LiveCalls {
   bool ended_by_group_stop = false;          // what it is in, if it has ended: until SIGCONT comes
   bool interrupted = false;                  // PTRACE_INTERRUPT is on its way; its stop is ours
   bool listening = false;                    // in a group-stop
+  bool awaits_exec = false;                  // of its program, which nothing else that stands would show
   bool stepped_in_vain = false;              // it was to leave a copy, and has not
   std::optional<tracee::InterruptedSyscall> rewound;
   Replays replays;

@@ -209,6 +209,14 @@ class PidNamespaces(unittest.TestCase):
 
 
 # Prints the effective user of a program that is started in each way.
+OPENS = """
+import os, sys
+print("pid", flush=True)
+child = os.posix_spawn(sys.argv[1], ["who", "-u"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, sys.argv[2], os.O_RDONLY, 0)])
+os.waitpid(child, 0)
+os.getppid()
+print("done")
+"""
 STARTS = """
 import os, subprocess, sys
 words = [sys.argv[1], "-u"]
@@ -313,6 +321,26 @@ class OtherUsers(unittest.TestCase):
                                      options=["--mechanism=" + mechanism])
                 self.assertEqual((done.returncode, done.stdout), (0, "0\n" * 4), done.stderr)
                 self.assertNotIn("set-user-ID", done.stderr)
+
+    def test_what_is_on_its_way_to_its_program_when_rtrace_comes_has_them_too(self):
+        program, fifo = self.set_user_id(), os.path.join(self.folder.name, "fifo")
+        os.mkfifo(fifo)
+        os.chmod(fifo, 0o644)
+        with self.nobody(["/usr/bin/python3", "-c", OPENS, program, fifo]) as process:
+            children = "/proc/%d/task/%d/children" % (process.pid, process.pid)
+            harness.wait_until(lambda: harness.read_text(children), "there is a child")
+            call = "/proc/%s/syscall" % harness.read_text(children).strip()
+            harness.wait_until(lambda: harness.read_text(call).startswith("257 "), "it waits in openat()")
+            rtrace = subprocess.Popen([*NOBODY, self.rtrace, "-x", "getppid", "-p", str(process.pid)],
+                                      stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=harness.environment(), text=True)
+            try:
+                self.assertRegex(rtrace.stderr.readline(), "attached to %d" % process.pid)
+                open(fifo, "w").close()
+                self.assertEqual(process.finish(), ("0\ndone\n", 0))
+            finally:
+                said = rtrace.communicate(timeout=harness.PATIENCE)[1]
+            self.assertNotIn("set-user-ID", said)
+            self.assertIn("getppid", said)
 
     def test_where_tracing_costs_them_that_is_said(self):
         program = self.set_user_id()

@@ -317,7 +317,7 @@ void Engine::arm_attached(const Process& attached) {
   with_stopped(pid, [&](const NeedStopped& need_stopped) {
     const event::TraceeId who = tasks_.contains(pid) ? tasks_.at(pid)->id : event::TraceeId{pid, pid, 0};
     // Since it was read the program may have changed it. The first int3 is still to come.
-    bool opened = false, looked = false, learned = false;
+    bool opened = false, looked = false, learned = false, handlers_opened = false;
     const auto look_first = [&]() -> std::optional<pid_t> {
       if (!std::exchange(opened, true) && image->space().size() == 0) open_traps_before_sites(pid, *image);
       const auto held = need_stopped();
@@ -339,10 +339,14 @@ void Engine::arm_attached(const Process& attached) {
       let_go();
       if (runs()) open_traps(*image, Wait::yes);
     };
+    const auto actions_watched = [&] {
+      let_go();
+      if (runs() && !std::exchange(handlers_opened, true)) open_handlers(pid, image);
+    };
     const auto handler_raised = [&] {
       if (borrowers_lack_bridge(*image)) bridge_borrowers(pid, *image);
     };
-    const NeedStopped stops{look_first, all, let_go, masks_watched, handler_raised};
+    const NeedStopped stops{look_first, all, let_go, masks_watched, handler_raised, actions_watched};
     image->sync(Image::Moment::attach, who, stops);
     if (runs()) image->sync_behind_hook(who, stops);
     if (runs()) open_traps_at_last(pid, *image);

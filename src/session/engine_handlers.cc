@@ -124,7 +124,8 @@ bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image
   return done;
 }
 
-// Behind the first int3s of a process that is attached to. All stand only where there is something to do.
+// Of a process that is attached to, behind the int3s by which we see what it sets and before all that its
+// handlers may come to; and once more behind all. They stand only where there is something to do.
 void Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
   constexpr uint64_t kOthers = agent::kReservedSignals | agent::kTrapBit;
   const Process* process = still_running(pid, *image);

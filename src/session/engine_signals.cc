@@ -66,10 +66,11 @@ bool leave_moved_code(Task& task, Image& image, arch::Regs& regs, int signal) {
 
 }  // namespace
 
-// For a signal that may as well come a few instructions later. Where steps are none, or lead nowhere, its
-// handler interrupts our copy.
+// For a signal that may as well come a few instructions later: not one of several that are queued, for it
+// would come behind the others. Where steps are none, or lead nowhere, its handler interrupts our copy.
 bool Engine::waits_for_steps(Task& task, Image& image, int signal) {
-  if (image.trampolines() == nullptr || std::exchange(task.stepped_in_vain, false)) return false;
+  const bool in_vain = std::exchange(task.stepped_in_vain, false);
+  if (image.trampolines() == nullptr || in_vain || signal >= SIGRTMIN) return false;
   const pid_t tid = task.id.tid;
   const auto regs = tracee::registers(tid);
   return regs && moved_from(image, regs->pc()) && has_handler(tid, signal) && !is_dropped(task, signal) &&

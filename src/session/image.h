@@ -93,8 +93,7 @@ class Image {
 
   // Somewhere up the stack its probes are being placed, while a thread is awaited.
   bool is_arming() const { return arming_; }
-  // A probe stands where programs are begun.
-  bool watches_execve() const { return watches_execve_; }
+  bool watches_execve() const { return watches_execve_; }  // by a probe where programs are begun
   // Whether a child was forked with all probes: one whose birth is handled before the arming, or just behind
   // it, may have been forked when none or only some of them stood.
   bool are_probes_in(const tracee::ProcessMemory& child) const;
@@ -271,7 +270,8 @@ class Image {
   bool any_insn_of(VirtAddr function, const std::function<bool(const arch::Insn&)>& what) const;
   std::vector<VirtAddr> mask_functions() const;
   void watch_signal_calls(const plan::Objects& added, const NeedStopped& need_stopped);
-  void watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped);
+  void watch_actions(const elf::LoadedObject& object, const NeedStopped& need_stopped);
+  void watch_masks(const elf::LoadedObject& object, const NeedStopped& need_stopped);
   void watch_execve(const plan::Objects& added, const NeedStopped& need_stopped);
   void watch_traced_masks(const NeedStopped& need_stopped);
   enum class Blocking : bool { no, yes };

@@ -194,7 +194,11 @@ void Image::watch_signal_calls(const plan::Objects& added, const NeedStopped& ne
   auto now = mask_functions();
   const bool all = now != mask_functions_;
   mask_functions_ = std::move(now);
-  for (const auto& object : all ? plan::Objects(objects_) : added) watch_signal_calls(object, need_stopped);
+  const plan::Objects objects = all ? objects_ : added;
+  for (const auto& object : objects)
+    if (changes_signal_state(object)) watch_actions(object, need_stopped);
+  need_stopped.actions_watched();
+  for (const auto& object : objects) watch_masks(object, need_stopped);
 }
 
 // Who begins a program in this memory, and is not followed, must do that untraced.
@@ -211,23 +215,26 @@ void Image::watch_execve(const plan::Objects& added, const NeedStopped& need_sto
   }
 }
 
-// Only the C library changes signal state for others. It also blocks all signals for a moment for its own
-// ends (posix_spawn): masks are watched where others call, and at the function itself only for callers that
-// have no stub.
-void Image::watch_signal_calls(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
-  const bool c_library = changes_signal_state(object);
-  constexpr auto kMask = SignalCall::Kind::mask;
-  std::vector<std::string_view> of_masks;
+// Only the C library changes signal state for others.
+void Image::watch_actions(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
   std::vector<SignalWatch> watches;
   for (const SignalCall& call : signal_calls()) {
-    if (call.kind == kMask) {
-      of_masks.push_back(call.name);
-      continue;
-    }
-    const auto symbol = c_library ? object.file->find_exported(call.name) : std::nullopt;
+    if (call.kind == SignalCall::Kind::mask) continue;
+    const auto symbol = object.file->find_exported(call.name);
     if (symbol && !symbol->ifunc)
       watches.push_back({object.at(symbol->address), object.range(), call.kind, true});
   }
+  watch(std::move(watches), need_stopped);
+}
+
+// The C library also blocks all signals for a moment for its own ends (posix_spawn): masks are watched where
+// others call, and at the function itself only for callers that have no stub.
+void Image::watch_masks(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
+  constexpr auto kMask = SignalCall::Kind::mask;
+  std::vector<std::string_view> of_masks;
+  std::vector<SignalWatch> watches;
+  for (const SignalCall& call : signal_calls())
+    if (call.kind == kMask) of_masks.push_back(call.name);
   const elf::ElfFile* by = definer_by_version(objects_, of_masks);
   for (const elf::CallSlot& slot : object.file->find_call_slots(of_masks, by)) {
     const auto functions = definers(slot.name);

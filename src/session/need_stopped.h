@@ -20,12 +20,13 @@ class NeedStopped {
             typename = std::enable_if_t<std::is_invocable_r_v<std::optional<pid_t>, Callable&>>>
   // NOLINTNEXTLINE(google-explicit-constructor): a lambda serves wherever one is asked for
   NeedStopped(Callable one, All all = nullptr, Then let_go = nullptr, Then masks_watched = nullptr,
-              Then handler_raised = nullptr)
+              Then handler_raised = nullptr, Then actions_watched = nullptr)
       : one_(std::move(one)),
         all_(std::move(all)),
         let_go_(std::move(let_go)),
         masks_watched_(std::move(masks_watched)),
-        handler_raised_(std::move(handler_raised)) {}
+        handler_raised_(std::move(handler_raised)),
+        actions_watched_(std::move(actions_watched)) {}
 
   // One, in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt where none
   // can be had now.
@@ -41,6 +42,10 @@ class NeedStopped {
   void masks_watched() const {
     if (masks_watched_) masks_watched_();
   }
+  // Handlers that are set from now on are seen; what was set before is to be looked for.
+  void actions_watched() const {
+    if (actions_watched_) actions_watched_();
+  }
   // Whose actions were copied before is to be looked for, while there is no int3 yet.
   void handler_raised() const {
     if (handler_raised_) handler_raised_();
@@ -49,7 +54,7 @@ class NeedStopped {
  private:
   One one_;
   All all_;
-  Then let_go_, masks_watched_, handler_raised_;
+  Then let_go_, masks_watched_, handler_raised_, actions_watched_;
 };
 
 }  // namespace rtrace::session

@@ -2,6 +2,7 @@
 """Handlers that block all signals while they run: a probe that they meet must not end the program when rtrace has been
 killed, and what the program asks for is what it has set."""
 import contextlib
+import itertools
 import os
 import signal
 import unittest
@@ -52,6 +53,29 @@ class FullMasks(unittest.TestCase):
                 repaired = harness.run(["--repair", "-p", str(process.pid)])
                 self.assertEqual(repaired.status, 0, repaired)
                 self.raises(process, "after")
+
+    def dies_while_it_attaches(self, process, moment):
+        os.environ["RTRACE_DIE_AT"] = moment
+        try:
+            rtrace = harness.Attached(TRACED, [process.pid])
+        except harness.Failure as failure:
+            self.assertIn("was never ready", str(failure))
+            return True
+        finally:
+            os.environ.pop("RTRACE_DIE_AT")
+        rtrace.stop()
+        return False
+
+    def test_it_may_be_killed_whole_behind_each_of_the_first_breakpoints(self):
+        for number in itertools.count(1):
+            with self.target() as process:
+                died = self.dies_while_it_attaches(process, "byte-write:%d:both" % number)
+                self.raises(process)
+                self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
+                self.raises(process, "after")
+            if not died:
+                break
+        self.assertGreater(number, 2)
 
     def test_an_engine_that_is_killed_leaves_them_as_they_were(self):
         with self.target() as process:

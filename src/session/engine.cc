@@ -288,7 +288,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   commit(task, *image, regs, next);
   settle_signals(task, taken, carried_out);
   if (begins) return let_begin(task);
-  replayed&& may_step_out(task, *image) ? step_out(task, *image, 0) : go_on(task, 0);
+  (replayed && may_step_out(task, *image)) ? step_out(task, *image, 0) : go_on(task, 0);
   if (observed) calls_.report(task);
   if (carried_out && shows_syscalls(task)) syscalls_.report(task);
 }

@@ -150,8 +150,7 @@ std::shared_ptr<Image> Engine::image_of_seized(pid_t pid, std::shared_ptr<Image>
   }
 }
 
-// What its threads do meanwhile is handled as it comes: its end too, and that is told like any other. An exec
-// begins an image by itself.
+// What its threads do meanwhile is handled as it comes, their end too. An exec begins an image by itself.
 void Engine::begin_attached(Process& process) {
   const std::shared_ptr<Image> image = process.image;
   const pid_t pid = process.pid;
@@ -159,7 +158,11 @@ void Engine::begin_attached(Process& process) {
   let_forks_finish(process);
   if (lives() && process.image == image) seize_borrowers(process);
   if (lives() && process.image == image) arm_attached(process);
-  if (lives() && process.image == image) open_handlers(pid, image);
+  if (lives() && process.image == image && !open_handlers(pid, image))
+    reporter_.notice(fmt::format(
+        "handlers of process {} that block all signals keep SIGTRAP blocked: a probe that one of them meets "
+        "would end it if rtrace were killed",
+        pid));
   if (!lives()) return;
   if (options_.syscalls) begin_syscalls(process);
   remember(process.image->objects());
@@ -341,7 +344,7 @@ void Engine::arm_attached(const Process& attached) {
     };
     const auto actions_watched = [&] {
       let_go();
-      if (runs() && !std::exchange(handlers_opened, true)) open_handlers(pid, image);
+      if (runs() && !std::exchange(handlers_opened, true)) (void)open_handlers(pid, image);
     };
     const auto handler_raised = [&] {
       if (borrowers_lack_bridge(*image)) bridge_borrowers(pid, *image);

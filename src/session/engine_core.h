@@ -270,7 +270,7 @@ class Engine {
   static bool is_in_open_handler(const Task& task);
   bool with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image,
                             const std::function<void(pid_t, const std::vector<pid_t>&)>& work);
-  void open_handlers(pid_t pid, const std::shared_ptr<Image>& image);
+  bool open_handlers(pid_t pid, const std::shared_ptr<Image>& image);
   void close_handlers(pid_t pid);
   void close_handlers_of(Image& image, pid_t stopped, const std::vector<pid_t>& all);
   void close_all_handlers(std::set<pid_t>& pids);

@@ -125,13 +125,14 @@ bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image
 }
 
 // Of a process that is attached to, behind the int3s by which we see what it sets and before all that its
-// handlers may come to; and once more behind all. They stand only where there is something to do.
-void Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
+// handlers may come to; and once more behind all. They stand only where there is something to do. False where
+// it could not be done yet.
+bool Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
   constexpr uint64_t kOthers = agent::kReservedSignals | agent::kTrapBit;
   const Process* process = still_running(pid, *image);
   const auto status =
       process != nullptr && opens_handlers(*process) ? tracee::read_status(pid) : std::nullopt;
-  if (!status || (status->caught & ~kOthers) == 0) return;
+  if (!status || (status->caught & ~kOthers) == 0) return true;
   bool needed = true;
   with_stopped(pid, [&](const NeedStopped& need_stopped) {
     const auto held = need_stopped();
@@ -141,11 +142,7 @@ void Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
       !needed || with_actions_at_rest(pid, image, [&](pid_t stopped, const std::vector<pid_t>&) {
         image->survival().open_handlers(stopped, image->space());
       });
-  if (!done && still_running(pid, *image) != nullptr)
-    reporter_.notice(fmt::format(
-        "handlers of process {} that block all signals keep SIGTRAP blocked: a probe that one of them meets "
-        "would end it if rtrace were killed",
-        pid));
+  return done || still_running(pid, *image) == nullptr;
 }
 
 // A thread in such a handler has SIGTRAP blocked again when it is let go of.

@@ -208,7 +208,7 @@ class PidNamespaces(unittest.TestCase):
         self.assertIn("add@libfixture.so(1, 1)", done.stderr)
 
 
-# Prints the effective user of a program that is started in each way.
+# Starts one by a child that waits for somebody to write to a FIFO first.
 OPENS = """
 import os, sys
 print("pid", flush=True)
@@ -217,6 +217,7 @@ os.waitpid(child, 0)
 os.getppid()
 print("done")
 """
+# Prints the effective user of a program that is started in each way.
 STARTS = """
 import os, subprocess, sys
 words = [sys.argv[1], "-u"]

@@ -46,7 +46,7 @@ Alive resume(pid_t tid, int signal = 0);
 Alive resume_to_syscall(pid_t tid, int signal = 0);
 // For the time of our own calls: no filter sees them. False where the kernel refuses.
 bool suspend_seccomp(pid_t tid, bool suspended);
-// Runs one instruction: never on the path of an ordinary hit.
+// Runs one instruction, behind the delivery of `signal`: never on the path of an ordinary hit.
 Alive step(pid_t tid, int signal = 0);
 // From an event stop inside a system call (exec, fork) to the stop at its end, consumed.
 Alive leave_syscall(pid_t tid);

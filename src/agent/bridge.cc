@@ -7,6 +7,7 @@
 
 #include <asm/unistd.h>
 #include <signal.h>
+#include <stddef.h>
 #include <ucontext.h>
 
 #include "system.h"
@@ -96,6 +97,20 @@ bool ask_for_default(const greg_t* regs) {
   return true;
 }
 
+// The same of sigaction(signal, action, old) of any other signal, which is not carried out: a handler that
+// would block SIGTRAP while it runs is set without that. In its caller's own frame nobody else sees the
+// change.
+void keep_trap_open(const greg_t* regs) {
+  constexpr uint64_t kFrame = 4096, kMaskAt = offsetof(struct sigaction, sa_mask);
+  const auto action = static_cast<uint64_t>(regs[REG_RSI]);
+  if (action - static_cast<uint64_t>(regs[REG_RSP]) >= kFrame || !can_read(action) ||
+      !can_read(action + kMaskAt))
+    return;
+  const uint64_t handler = word_at(action);
+  if (handler != reinterpret_cast<uint64_t>(SIG_DFL) && handler != reinterpret_cast<uint64_t>(SIG_IGN))
+    word_at(action + kMaskAt) = word_at(action + kMaskAt) & ~kTrapBit;
+}
+
 // Which the call would have to be returned through. rdsspq does nothing where there is none (Intel SDM vol.
 // 2).
 bool has_shadow_stack() {
@@ -111,9 +126,13 @@ bool carry_out(SignalCall call, ucontext_t* context) {
   if (call == SignalCall::none || (length == 0 && has_shadow_stack())) return false;
   if (rtrace::agent::is_about_mask(call)) {
     if (!block_without_trap(call, regs, *reinterpret_cast<uint64_t*>(&context->uc_sigmask))) return false;
-  } else {
-    const bool about_trap = call == SignalCall::sigaction && static_cast<int>(regs[REG_RDI]) == SIGTRAP;
-    if (!about_trap || !ask_for_default(regs)) return false;
+  } else if (call != SignalCall::sigaction) {
+    return false;
+  } else if (static_cast<int>(regs[REG_RDI]) != SIGTRAP) {
+    keep_trap_open(regs);
+    return false;
+  } else if (!ask_for_default(regs)) {
+    return false;
   }
   regs[REG_RAX] = 0;
   regs[REG_RIP] += static_cast<greg_t>(length) - 1;  // it is behind the int3

@@ -236,13 +236,14 @@ void Engine::commit(Task& task, Image& image, const arch::Regs& before, const ar
 }
 
 // A thread blocks all signals for a moment when it begins, when it ends and when it makes others. The mask is
-// read at its first hits, and at sites where that was found once: a request more at each hit would be felt.
+// read at its first hits, at sites where that was found once, and where signals are what the call is about: a
+// request more at each hit would be felt.
 static Look where_to_look(Task& task, mech::BreakpointSite& site) {
   constexpr unsigned kFirstHits = 16;
   if (is_with_all(task.trap_blocked)) site.met_blocked = true;
   const bool young = task.hits < kFirstHits;
   if (young) ++task.hits;
-  return young || site.met_blocked ? Look::yes : Look::no;
+  return young || site.met_blocked || site.watches_signals() ? Look::yes : Look::no;
 }
 
 void Engine::at_rendezvous(const Task& task, Image& image, const NeedStopped& need_stopped) {

@@ -47,18 +47,31 @@ void Engine::tell_of_blocking(const Process& process) {
                   process.pid, process.name));
 }
 
+// A hit has met SIGTRAP blocked that was not looked at: this one, or another thread's.
+static void note_reset(Task& task, Image& image) {
+  image.survival().reset_by_kernel(image.space());
+  const auto mask = tracee::signal_mask(task.id.tid);
+  if (task.trap_blocked == TrapBlocked::no && mask &&
+      trap_blocked_in(*mask | tracee::signal_bit(SIGTRAP)) == TrapBlocked::with_all)
+    task.trap_blocked = TrapBlocked::kept_open;
+}
+
 // At each hit. Raises the handler again where the kernel has reset it.
 void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped) {
   if (task.process->silent) return;  // its actions are its own
   if (image.pid() != task.process->pid) return keep_bridge_of_borrower(task, image, need_stopped);
   Survival& survival = image.survival();
-  if (task.trap_blocked == TrapBlocked::yes || task.trap_blocked == TrapBlocked::with_all) {
+  const bool kept_open = task.trap_blocked == TrapBlocked::kept_open;
+  if (task.trap_blocked != TrapBlocked::no && !kept_open) {
     tell_of_blocking(*task.process);
     survival.reset_by_kernel(image.space());
     // The hit has unblocked it.
     if (task.trap_blocked == TrapBlocked::with_all &&
         task.process->trap.kind == TrapDisposition::Kind::standard)
       task.trap_blocked = TrapBlocked::kept_open;
+  } else if (survival.is_to_be_looked_for(task.clock.stopped_at(), kept_open) && !catches_trap(task.id.tid)) {
+    tell_of_blocking(*task.process);
+    note_reset(task, image);
   }
   if (!survival.wants_raising() || task.process->trap.kind != TrapDisposition::Kind::standard) return;
   if (const auto stopped = image.space().foothold().exists() ? need_stopped() : std::nullopt)
@@ -206,7 +219,11 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   const SignalArguments call = {regs.integer_argument(0), VirtAddr{regs.integer_argument(1)}, {}, true};
   const bool about_mask = agent::is_about_mask(kind);
   const bool about_trap = !about_mask && static_cast<int>(call.first) == SIGTRAP;
-  if (is_about_open_handler(task, image, kind, regs)) task.awaits_signal_call = kSoon;
+  if (is_about_open_handler(task, image, kind, regs)) {
+    task.awaits_signal_call = kSoon;
+    mech::close_callers_struct(task.opened_struct, memory);
+    if (opens_handlers(*task.process)) task.opened_struct = mech::open_callers_struct(regs, memory);
+  }
   if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
   // The child of posix_spawn() sets the default for all that it finds blocked.
   const bool guest = image.pid() != task.process->pid;

@@ -119,6 +119,17 @@ void Survival::reset_by_kernel(mech::AddressSpace& space) {
   lost_since_ = 0;
 }
 
+bool Survival::is_to_be_looked_for(uint64_t now, bool blocks_all) {
+  constexpr unsigned kHits = 1000;                // a look takes as long as one of them
+  constexpr uint64_t kLookPause = 2'000'000'000;  // ns
+  if (state_ != State::standing) return false;
+  ++hits_;
+  if (!blocks_all && hits_ < kHits && now - looked_for_ < kLookPause) return false;
+  looked_for_ = now;
+  hits_ = 0;
+  return true;
+}
+
 bool Survival::wants_raising() const {
   return (state_ == State::lost || state_ == State::due) && timestamp().monotonic - lost_since_ > kPause;
 }

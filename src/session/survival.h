@@ -57,6 +57,10 @@ class Survival {
   // The kernel has reset the action: a thread that blocks SIGTRAP has met an int3 (kernel/signal.c,
   // force_sig_info_to_task). It is raised again before that thread goes on.
   void reset_by_kernel(mech::AddressSpace& space);
+  // At each hit, monotonic ns. True now and then while it ought to stand: threads block SIGTRAP unseen, too.
+  // Always where one was seen to block all: in a process that is attached to that may have ended, and begun
+  // again, unseen.
+  bool is_to_be_looked_for(uint64_t now, bool blocks_all);
   // True once: that is to be said.
   bool tells_of_blocking() { return !std::exchange(told_, true); }
   // Time to raise it; where the program has changed the action, not before its call is over.
@@ -74,6 +78,8 @@ class Survival {
   bool closed_ = false;      // handlers
   uint64_t lost_since_ = 0;  // monotonic ns
   uint64_t raised_at_ = 0;   // likewise
+  uint64_t looked_for_ = 0;  // likewise
+  unsigned hits_ = 0;        // since then
   std::string risk_;
 };
 

@@ -104,6 +104,49 @@ class AProgramThatBlocksAllSignals(unittest.TestCase):
         done_with(rtrace)
 
 
+class AThreadThatBlocksAllSignalsUnseen(unittest.TestCase):
+    """By a raw system call: the kernel takes the handler from all when the thread meets a probe."""
+    PROGRAM = """
+import ctypes, os, sys, threading
+libc, none = ctypes.CDLL(None), ctypes.c_void_p()
+def set_mask(mask):
+    libc.syscall(14, 2, ctypes.byref(ctypes.c_uint64(mask)), none, 8)
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+for line in sys.stdin:
+    if line == "raw\\n": set_mask(2 ** 64 - 1)
+    os.getppid()
+    set_mask(0)
+    print("ran", flush=True)
+"""
+
+    @staticmethod
+    def catches_trap(pid):
+        return int(harness.status_field(pid, "SigCgt"), 16) >> (signal.SIGTRAP - 1) & 1 == 1
+
+    def test_leaves_the_others_one_against_the_death_of_rtrace(self):
+        def runs(line="plain"):
+            process.process.stdin.write(line + "\n")
+            process.process.stdin.flush()
+            process.expect("ran")
+
+        def stands():
+            runs()
+            return self.catches_trap(process.pid)
+
+        with harness.Target([*AProgramThatBlocksAllSignals.PYTHON, self.PROGRAM]) as process:
+            runs()
+            rtrace = harness.Attached(["-x", "getppid@libc.so.6"], [process.pid])
+            for line in 40 * ["plain"] + ["raw"]:  # its mask is not looked at any more
+                runs(line)
+            harness.wait_until(stands, "the handler stands again")
+            kill_both(rtrace)
+            for _ in range(3):
+                runs()
+            self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
+            runs()
+            done_with(rtrace)
+
+
 class BetweenTheStopsOfACallThatBlocksAllSignals(unittest.TestCase):
     """What is traced of it, and its system call where that is shown, takes several stops: SIGTRAP is blocked behind none."""
 

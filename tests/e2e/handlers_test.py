@@ -41,10 +41,10 @@ class FullMasks(unittest.TestCase):
                 self.raises(process, "after")
 
     def test_rtrace_may_be_killed_whole_and_come_back(self):
-        for late in ((), ("late",)):
-            with self.subTest(late=late), self.target(*late) as process:
+        for way in ((), ("late",), ("again",)):
+            with self.subTest(way=way), self.target(*way) as process:
                 rtrace = harness.Attached(TRACED, [process.pid])
-                if late:
+                if "late" in way:
                     process.go()
                 self.raises(process)
                 kill_both(rtrace)
@@ -54,28 +54,42 @@ class FullMasks(unittest.TestCase):
                 self.assertEqual(repaired.status, 0, repaired)
                 self.raises(process, "after")
 
-    def dies_while_it_attaches(self, process, moment):
-        os.environ["RTRACE_DIE_AT"] = moment
+    @staticmethod
+    def attached(process, moment):
+        """None: it died as it attached."""
+        os.environ["RTRACE_DIE_AT"] = moment + ":both"
         try:
-            rtrace = harness.Attached(TRACED, [process.pid])
+            return harness.Attached(TRACED, [process.pid])
         except harness.Failure as failure:
-            self.assertIn("was never ready", str(failure))
-            return True
+            if "was never ready" not in str(failure):
+                raise
+            return None
         finally:
             os.environ.pop("RTRACE_DIE_AT")
-        rtrace.stop()
-        return False
+
+    def dies(self, way, moment):
+        """Whether rtrace came to that moment."""
+        with self.target(*way) as process:
+            rtrace = self.attached(process, moment)
+            self.raises(process)
+            died = harness.tracer(process.pid) == 0
+            if not died:
+                rtrace.stop()
+            self.raises(process)
+            self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
+            self.raises(process)
+        return died
+
+    def dies_at_each(self, way, moment):
+        """How many of these moments there are."""
+        return next(n for n in itertools.count() if not self.dies(way, "%s:%d" % (moment, n + 1)))
 
     def test_it_may_be_killed_whole_behind_each_of_the_first_breakpoints(self):
-        for number in itertools.count(1):
-            with self.target() as process:
-                died = self.dies_while_it_attaches(process, "byte-write:%d:both" % number)
-                self.raises(process)
-                self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
-                self.raises(process, "after")
-            if not died:
-                break
-        self.assertGreater(number, 2)
+        self.assertGreater(self.dies_at_each((), "byte-write"), 1)
+
+    def test_it_may_be_killed_whole_while_they_are_set(self):
+        for moment in ("registers-written", "waiting"):
+            self.assertGreater(self.dies_at_each(("again",), moment), 4)
 
     def test_an_engine_that_is_killed_leaves_them_as_they_were(self):
         with self.target() as process:

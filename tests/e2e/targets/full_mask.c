@@ -1,11 +1,11 @@
-/* full_mask [late | vfork | exits | forks | raw]: handlers for SIGUSR1 and SIGUSR2 that call add() of the
-   fixture library, and block all signals while they run. A line on standard input, and it raises both, and
-   says "done"; end of file, and it ends. Status 0: all sums were right, and what it asked for was what it had
-   set.
-   late: they are set when the first line comes. vfork: from the first line on a thread sleeps in the hands of
-   a child that has its memory. exits: there the first thread ends. forks: from the first line on four threads
-   make children all the time, which wait for the end, and look then what they have. raw: one more is set by a
-   system call of its own, whose arguments must stay what they were. */
+/* full_mask [late | again | vfork | exits | forks | raw]: handlers for SIGUSR1 and SIGUSR2 that call add() of
+   the fixture library, and block all signals while they run. A line on standard input, and it raises both,
+   and says "done"; end of file, and it ends. Status 0: all sums were right, and what it asked for was what it
+   had set. late: they are set when the first line comes. again: anew for every line. vfork: from the first
+   line on a thread sleeps in the hands of a child that has its memory. exits: there the first thread ends.
+   forks: from the first line on four threads make children all the time, which wait for the end, and look
+   then what they have. raw: one more is set by a system call of its own, whose arguments must stay what they
+   were. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -135,6 +135,7 @@ static void* serve(void* word) {
   for (int first = 1; fgets(line, sizeof line, stdin); first = 0) {
     if (first) begin(way);
     if (first && way == 'l') continue;
+    if (way == 'a') set(SIGUSR1), set(SIGUSR2);
     const int before = atomic_load(&runs);
     raise(SIGUSR1);
     raise(SIGUSR2);

@@ -212,8 +212,8 @@ bool FrontEnd::is_over() const {
 void FrontEnd::watch_engine() {
   constexpr std::string_view kSwitches = "voluntary_ctxt_switches";
   constexpr unsigned kLooks = 3;
-  if (engine_ <= 0 || engine_done_ || monotonic_now() - engine_watch_.looked < kEngineLook) return;
-  engine_watch_.looked = monotonic_now();
+  if (engine_ <= 0 || engine_done_ || kernels_clock() - engine_watch_.looked < kEngineLook) return;
+  engine_watch_.looked = kernels_clock();
   const std::string status = tracee::read_file(fmt::format("/proc/{}/status", engine_));
   const std::string switches = status.substr(std::min(status.find(kSwitches), status.size()));
   const bool stands = status.find("State:\tD") != std::string::npos &&
@@ -230,6 +230,7 @@ void FrontEnd::watch_engine() {
 }
 
 void FrontEnd::loop() {
+  engine_watch_.looked = kernels_clock();
   while (!is_over()) {
     pollfd fds[] = {{signal_fd_.get(), POLLIN, 0},
                     {unwritable_fd_.get(), POLLIN, 0},

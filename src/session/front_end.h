@@ -19,6 +19,10 @@
 
 namespace rtrace::session {
 
+// Monotonic, ns. A few looks are cheaper as system calls: the first one without costs two faults, for the
+// vdso's code and its data.
+uint64_t kernels_clock();
+
 // All of it, whatever it takes; 0 or the errno.
 int write_all(int fd, std::string_view bytes);
 

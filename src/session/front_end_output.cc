@@ -33,15 +33,13 @@ bool never_blocks(int fd) {
   return fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || (S_ISCHR(status.st_mode) && isatty(fd) == 0));
 }
 
-// Monotonic, ns. A few looks are cheaper as system calls: the first one without costs two faults, for the
-// vdso's code and its data.
+}  // namespace
+
 uint64_t kernels_clock() {
   timespec time{};
   syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
-
-}  // namespace
 
 void FrontEnd::prepare_output() {
   shared_->output.reader_waits = 1;

@@ -163,6 +163,20 @@ class Node(unittest.TestCase):
             process.go()
             self.assertEqual(process.finish()[1], 7)
 
+    def test_nor_does_it_die_when_it_starts_children_behind_that(self):
+        """For each it sets the handler of SIGCHLD anew, in which it comes to what is traced."""
+        script = """
+            const run = () => require("child_process").execFile("/bin/true", () => { console.log("ran"); run(); });
+            run(); run();
+        """
+        for _ in range(4):
+            with harness.Target(["/usr/bin/node", "-e", script]) as process:
+                process.expect("ran")
+                rtrace = harness.Attached(["-x", "uv_*"], [process.pid])
+                kill_both(rtrace)
+                for _ in range(40):
+                    process.expect("ran")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -98,17 +98,17 @@ bool ask_for_default(const greg_t* regs) {
 }
 
 // The same of sigaction(signal, action, old) of any other signal, which is not carried out: a handler that
-// would block SIGTRAP while it runs is set without that. In its caller's own frame nobody else sees the
-// change.
+// would block all signals while it runs is set with SIGTRAP open, where the action lies in its caller's
+// frame. There the program might still see it.
 void keep_trap_open(const greg_t* regs) {
   constexpr uint64_t kFrame = 4096, kMaskAt = offsetof(struct sigaction, sa_mask);
-  const auto action = static_cast<uint64_t>(regs[REG_RSI]);
-  if (action - static_cast<uint64_t>(regs[REG_RSP]) >= kFrame || !can_read(action) ||
-      !can_read(action + kMaskAt))
+  const auto action = static_cast<uint64_t>(regs[REG_RSI]), mask_at = action + kMaskAt;
+  if (action - static_cast<uint64_t>(regs[REG_RSP]) >= kFrame || !can_read(action) || !can_read(mask_at))
     return;
-  const uint64_t handler = word_at(action);
-  if (handler != reinterpret_cast<uint64_t>(SIG_DFL) && handler != reinterpret_cast<uint64_t>(SIG_IGN))
-    word_at(action + kMaskAt) = word_at(action + kMaskAt) & ~kTrapBit;
+  const uint64_t handler = word_at(action), mask = word_at(mask_at);
+  if (handler != reinterpret_cast<uint64_t>(SIG_DFL) && handler != reinterpret_cast<uint64_t>(SIG_IGN) &&
+      rtrace::agent::blocks_all(mask) && can_write(mask_at))
+    word_at(mask_at) = mask & ~kTrapBit;
 }
 
 // Which the call would have to be returned through. rdsspq does nothing where there is none (Intel SDM vol.

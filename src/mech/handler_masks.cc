@@ -2,7 +2,6 @@
 
 #include <sys/syscall.h>
 
-#include <array>
 #include <cstddef>
 
 #include "kernel_action.h"
@@ -30,7 +29,7 @@ bool replace(KernelActions& actions, int signal, const KernelAction& action, con
   return false;
 }
 
-// An action that is in the caller's frame, and nobody else's.
+// The C library's copy of an action: in the caller's frame, and nobody else's.
 bool in_frame(uint64_t address, const arch::Regs& regs) {
   return address - regs.sp().value < kFrame;
 }
@@ -99,33 +98,12 @@ void close_handler_masks(const BridgeSite& at, uint64_t opened) {
   }
 }
 
-std::optional<OpenedStruct> open_callers_struct(const arch::Regs& regs, const tracee::ProcessMemory& memory) {
-  const VirtAddr given{regs.integer_argument(1)};
-  using Begin = std::array<uint64_t, 2>;  // of the C library's struct: handler, mask
-  const auto begin = in_frame(given.value, regs) ? memory.read_value<Begin>(given) : std::nullopt;
-  if (!begin) return std::nullopt;
-  const auto [handler, mask] = *begin;
-  if (!handles({handler, 0, 0, mask}) || !agent::blocks_all(mask)) return std::nullopt;
-  const OpenedStruct opened{given + sizeof handler, mask};
-  if (memory.write_value(opened.mask_at, opened.own & ~agent::kTrapBit) != 0) return std::nullopt;
-  return opened;
-}
-
-void close_callers_struct(std::optional<OpenedStruct>& opened, const tracee::ProcessMemory& memory) {
-  const uint64_t open = opened ? opened->own & ~agent::kTrapBit : 0;
-  if (opened && memory.read_value<uint64_t>(opened->mask_at) == open)
-    (void)memory.write_value(opened->mask_at, opened->own);
-  opened.reset();
-}
-
-uint64_t open_handler_mask(const arch::Regs& regs, const tracee::ProcessMemory& memory, bool opened) {
+uint64_t open_handler_mask(const arch::Regs& regs, const tracee::ProcessMemory& memory) {
   const unsigned signal = signal_of(regs);
   const VirtAddr given{regs.syscall_argument(1)};
   if (signal == 0 || signal == SIGTRAP || !given || !in_frame(given.value, regs)) return 0;
   const auto action = memory.read_value<KernelAction>(given);
-  if (!action || !handles(*action)) return 0;
-  if (opened && is_open(*action)) return agent::bit_of_signal(signal);
-  if (!agent::blocks_all(action->mask)) return 0;
+  if (!action || !handles(*action) || !agent::blocks_all(action->mask)) return 0;
   const uint64_t mask = action->mask & ~agent::kTrapBit;
   return memory.write_value(given + offsetof(KernelAction, mask), mask) == 0 ? agent::bit_of_signal(signal)
                                                                              : 0;

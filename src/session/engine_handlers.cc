@@ -67,10 +67,7 @@ void Engine::at_handler_call(Task& task, const arch::Regs& regs, tracee::Syscall
   if (regs.raw.orig_rax != SYS_rt_sigaction || process.image->pid() != process.pid) return;
   const uint64_t open = foothold.open_handlers(space.memory());
   if (moment == tracee::SyscallInfo::Moment::entry) {
-    const uint64_t opened = opens_handlers(process) ? mech::open_handler_mask(regs, space.memory(),
-                                                                              task.opened_struct.has_value())
-                                                    : 0;
-    mech::close_callers_struct(task.opened_struct, space.memory());
+    const uint64_t opened = opens_handlers(process) ? mech::open_handler_mask(regs, space.memory()) : 0;
     if (opened != 0) foothold.note_open_handlers(space.memory(), open | opened);
     task.replaces_handler = mech::signal_that_is_set(regs) & ~opened & ~tracee::signal_bit(SIGTRAP);
     return;

@@ -177,8 +177,6 @@ void Engine::answer_awaited(Task& task) {
     at_signal_system_call(task, *regs, true);
     note_withheld(*task.process);  // the call's end is not seen
   }
-  if (task.opened_struct && task.process->image != nullptr)
-    mech::close_callers_struct(task.opened_struct, task.process->image->space().memory());
 }
 
 void Engine::on(Task& task, tracee::SyscallStop) {
@@ -210,8 +208,6 @@ void Engine::on(Task& task, tracee::SyscallStop) {
     // This stop has taken the place of an interrupt, or that comes before the program's next step.
     if (ends) task.interrupted = false;
     if (awaited && ends) at_handler_call(task, *regs, info->moment);
-    if (awaited && task.awaits_signal_call == 0)
-      mech::close_callers_struct(task.opened_struct, task.process->image->space().memory());
     if (ends) trap_action_is_set(task, *regs);
   }
   go_on(task, 0);

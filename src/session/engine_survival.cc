@@ -219,11 +219,7 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   const SignalArguments call = {regs.integer_argument(0), VirtAddr{regs.integer_argument(1)}, {}, true};
   const bool about_mask = agent::is_about_mask(kind);
   const bool about_trap = !about_mask && static_cast<int>(call.first) == SIGTRAP;
-  if (is_about_open_handler(task, image, kind, regs)) {
-    task.awaits_signal_call = kSoon;
-    mech::close_callers_struct(task.opened_struct, memory);
-    if (opens_handlers(*task.process)) task.opened_struct = mech::open_callers_struct(regs, memory);
-  }
+  if (is_about_open_handler(task, image, kind, regs)) task.awaits_signal_call = kSoon;
   if (kind == SignalCall::Kind::none || (!about_mask && !about_trap)) return std::nullopt;
   // The child of posix_spawn() sets the default for all that it finds blocked.
   const bool guest = image.pid() != task.process->pid;

@@ -347,7 +347,10 @@ void Engine::on(Task& task, tracee::Exec) {
   hand_on_counts(process, &task);
   if (former && static_cast<pid_t>(*former) != pid)
     RTRACE_LOG(session, 1, "exec of {} by its thread {}", pid, *former);
-  task.leave_program();
+  task.replays.clear();
+  task.rewound.reset();
+  task.tail_jump.reset();
+  task.awaits_signal_call = 0;
   if (!process.launching) reporter_.take(task.id, timestamp(), decode::Executed{program_of(pid)});
   if (execve) syscalls_.executed(task, *execve);
   take_thread_pointer_back(process);

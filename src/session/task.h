@@ -11,7 +11,6 @@
 #include "rtrace/arch/vector_regs.h"
 #include "rtrace/event/call_stack.h"
 #include "rtrace/event/thread_clock.h"
-#include "rtrace/mech/handler_masks.h"
 #include "rtrace/session/replays.h"
 #include "rtrace/tracee/interrupted_syscall.h"
 #include "rtrace/tracee/run_times.h"
@@ -120,16 +119,16 @@ struct Task : LiveCalls {
   unsigned hits = 0;                           // the first few
   TrapBlocked trap_blocked = TrapBlocked::no;  // SIGTRAP is in the program's mask
   unsigned awaits_signal_call = 0;  // stops of system calls within which a watched call makes its own
-  uint64_t replaces_handler = 0;    // by bit: of such a call, whose handler is not opened any more behind it
-  std::optional<mech::OpenedStruct> opened_struct;  // of such a call, until that
-  std::optional<TrapDisposition> sets_trap;         // by such a call, that has begun
-  bool finds_ignored = false;                       // by such a call: SIGTRAP, which is so but for us
-  bool opens_trap = false;                          // SIGTRAP, at its next stop, if it blocks all signals
-  bool ended_by_group_stop = false;                 // what it is in, if it has ended: until SIGCONT comes
-  bool interrupted = false;                         // PTRACE_INTERRUPT is on its way; its stop is ours
-  bool listening = false;                           // in a group-stop
-  bool awaits_exec = false;      // of its program, which nothing else that stands would show
-  bool stepped_in_vain = false;  // it was to leave a copy, and has not
+  uint64_t replaces_handler =
+      0;  // by bit: of such a call, the signal whose handler is not opened any more behind it
+  std::optional<TrapDisposition> sets_trap;  // by such a call, that has begun
+  bool finds_ignored = false;                // by such a call: SIGTRAP, which is so but for us
+  bool opens_trap = false;                   // SIGTRAP, at its next stop, if it blocks all signals
+  bool ended_by_group_stop = false;          // what it is in, if it has ended: until SIGCONT comes
+  bool interrupted = false;                  // PTRACE_INTERRUPT is on its way; its stop is ours
+  bool listening = false;                    // in a group-stop
+  bool awaits_exec = false;                  // of its program, which nothing else that stands would show
+  bool stepped_in_vain = false;              // it was to leave a copy, and has not
   std::optional<tracee::InterruptedSyscall> rewound;
   Replays replays;
   // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at the entry of what that
@@ -141,15 +140,6 @@ struct Task : LiveCalls {
     event::ProbeId probe{};
   };
   std::optional<TailJump> tail_jump;
-
-  // What is known of memory that is there no more.
-  void leave_program() {
-    replays.clear();
-    rewound.reset();
-    tail_jump.reset();
-    awaits_signal_call = 0;
-    opened_struct.reset();
-  }
 };
 
 }  // namespace rtrace::session

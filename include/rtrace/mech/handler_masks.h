@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 #include "rtrace/arch/regs.h"
 #include "rtrace/mech/bridge.h"
@@ -27,21 +26,9 @@ inline constexpr const char* kHandlersOpen =
 // is still to stop for.
 void close_handler_masks(const BridgeSite& at, uint64_t opened);
 
-// The mask of a struct sigaction in the frame of who calls sigaction() with it, where nobody else sees it.
-struct OpenedStruct {
-  VirtAddr mask_at;
-  uint64_t own = 0;
-};
-// Of a thread that stands at that function's entry and may be about to set such a handler: were we to die
-// before its system call, it would set an open one. The caller's struct says so until it is closed again; a
-// frame that has been left meanwhile (longjmp) is not touched. The thread stands.
-std::optional<OpenedStruct> open_callers_struct(const arch::Regs& regs, const tracee::ProcessMemory& memory);
-void close_callers_struct(std::optional<OpenedStruct>& opened, const tracee::ProcessMemory& memory);
-
 // Of a thread that stands at the entry of an rt_sigaction() by the C library, for another signal than
-// SIGTRAP, and may be about to set such a handler: it sets an open one. Its bit, or 0. `opened`: its caller's
-// struct has said so.
-uint64_t open_handler_mask(const arch::Regs& regs, const tracee::ProcessMemory& memory, bool opened);
+// SIGTRAP, and may be about to set such a handler: it sets an open one. Its bit, or 0.
+uint64_t open_handler_mask(const arch::Regs& regs, const tracee::ProcessMemory& memory);
 // At that call's end, also for SIGTRAP: an action of one of these signals that it has been told is as the
 // program has set it.
 void close_told_mask(const arch::Regs& regs, const tracee::ProcessMemory& memory, uint64_t opened);

@@ -293,17 +293,6 @@ Process* Engine::still_running(pid_t pid, const Image& image) const {
   return found != processes_.end() && found->second->image.get() == &image ? found->second.get() : nullptr;
 }
 
-// A handler of the program's own must be known before a thread meets an int3. False where it is not yet.
-bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped) {
-  const Process* process = still_running(pid, image);
-  if (process == nullptr || process->trap.kind == TrapDisposition::Kind::standard) return true;
-  if (!image.space().foothold().exists()) return false;
-  const auto held = need_stopped();
-  Process* standing = still_running(pid, image);
-  if (held && standing != nullptr) learn_trap_action(*held, standing->trap, image.space());
-  return held.has_value();
-}
-
 // Of who blocked it before its calls that do so were seen, and has met nothing yet.
 void Engine::open_traps_at_last(pid_t pid, const Image& image) {
   for (const auto& [tid, task] : tasks_)
@@ -342,14 +331,17 @@ void Engine::arm_attached(const Process& attached) {
       let_go();
       if (runs()) open_traps(*image, Wait::yes);
     };
-    const auto actions_watched = [&] {
+    const auto at_rest = [&](const NeedStopped::Then& watch) {
+      bool watched = false;
       let_go();
-      if (runs() && !std::exchange(handlers_opened, true)) (void)open_handlers(pid, image);
+      if (runs() && !std::exchange(handlers_opened, true))
+        (void)open_handlers(pid, image, [&] { watch(), watched = true; });
+      return watched;
     };
     const auto handler_raised = [&] {
       if (borrowers_lack_bridge(*image)) bridge_borrowers(pid, *image);
     };
-    const NeedStopped stops{look_first, all, let_go, masks_watched, handler_raised, actions_watched};
+    const NeedStopped stops{look_first, all, let_go, masks_watched, handler_raised, at_rest};
     image->sync(Image::Moment::attach, who, stops);
     if (runs()) image->sync_behind_hook(who, stops);
     if (runs()) open_traps_at_last(pid, *image);

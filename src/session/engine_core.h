@@ -154,7 +154,6 @@ class Engine {
   Process* still_running(pid_t pid, const Image& image) const;
   void look_at_masks(const Process& process) const;
   void open_traps_at_last(pid_t pid, const Image& image);
-  bool learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped);
   void arm_attached(const Process& attached);
   // nullptr, and why, where it cannot be read.
   std::shared_ptr<Image> read_image(pid_t pid, std::string& failure);
@@ -270,7 +269,8 @@ class Engine {
   static bool is_in_open_handler(const Task& task);
   bool with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image,
                             const std::function<void(pid_t, const std::vector<pid_t>&)>& work);
-  bool open_handlers(pid_t pid, const std::shared_ptr<Image>& image);
+  bool learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped);
+  bool open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const NeedStopped::Then& watch = {});
   void close_handlers(pid_t pid);
   void close_handlers_of(Image& image, pid_t stopped, const std::vector<pid_t>& all);
   void close_all_handlers(std::set<pid_t>& pids);

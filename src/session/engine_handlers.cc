@@ -124,10 +124,21 @@ bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image
   return done;
 }
 
-// Of a process that is attached to, behind the int3s by which we see what it sets and before all that its
-// handlers may come to; and once more behind all. They stand only where there is something to do. False where
-// it could not be done yet.
-bool Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
+// A handler of the program's own must be known before a thread meets an int3. False where it is not yet.
+bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped) {
+  const Process* process = still_running(pid, image);
+  if (process == nullptr || process->trap.kind == TrapDisposition::Kind::standard) return true;
+  if (!image.space().foothold().exists()) return false;
+  const auto held = need_stopped();
+  Process* standing = still_running(pid, image);
+  if (held && standing != nullptr) learn_trap_action(*held, standing->trap, image.space());
+  return held.has_value();
+}
+
+// Of a process that is attached to, while it stands, before the first int3: what would meet one with SIGTRAP
+// blocked is opened, and what the program sets from then on is watched by `watch`; and once more behind all.
+// They stand only where there is something to do. False where it could not be done yet.
+bool Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const NeedStopped::Then& watch) {
   constexpr uint64_t kOthers = agent::kReservedSignals | agent::kTrapBit;
   const Process* process = still_running(pid, *image);
   const auto status =
@@ -138,10 +149,14 @@ bool Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image) {
     const auto held = need_stopped();
     needed = !held || Survival::blocks_all_in_handlers(*held, image->space());
   });
-  const bool done =
-      !needed || with_actions_at_rest(pid, image, [&](pid_t stopped, const std::vector<pid_t>&) {
-        image->survival().open_handlers(stopped, image->space());
-      });
+  const auto open = [&](pid_t stopped, const std::vector<pid_t>& all) {
+    image->survival().open_handlers(stopped, image->space());
+    if (!watch) return;
+    for (pid_t tid : all)
+      if (const auto task = tasks_.find(tid); task != tasks_.end()) open_trap(*task->second);
+    watch();
+  };
+  const bool done = !needed || with_actions_at_rest(pid, image, open);
   return done || still_running(pid, *image) == nullptr;
 }
 

@@ -258,7 +258,7 @@ class Image {
            const NeedStopped& need_stopped);
   // --- image_signals.cc
   struct SignalWatch;
-  void watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped);
+  void watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped, bool at_rest = false);
   struct Definer {
     VirtAddr function;
     Range object;
@@ -270,8 +270,8 @@ class Image {
   bool any_insn_of(VirtAddr function, const std::function<bool(const arch::Insn&)>& what) const;
   std::vector<VirtAddr> mask_functions() const;
   void watch_signal_calls(const plan::Objects& added, const NeedStopped& need_stopped);
-  void watch_actions(const elf::LoadedObject& object, const NeedStopped& need_stopped);
-  void watch_masks(const elf::LoadedObject& object, const NeedStopped& need_stopped);
+  void add_actions(const elf::LoadedObject& object, std::vector<SignalWatch>& watches) const;
+  void add_masks(const elf::LoadedObject& object, std::vector<SignalWatch>& watches) const;
   void watch_execve(const plan::Objects& added, const NeedStopped& need_stopped);
   void watch_traced_masks(const NeedStopped& need_stopped);
   enum class Blocking : bool { no, yes };

@@ -20,7 +20,8 @@ struct Image::SignalWatch {
   bool begins = false;  // what others end
 };
 
-void Image::watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped) {
+// `at_rest`: where that can be.
+void Image::watch(std::vector<SignalWatch> watches, const NeedStopped& need_stopped, bool at_rest) {
   std::map<VirtAddr, bool> room;  // by the object's beginning
   std::erase_if(watches, [&](const SignalWatch& one) {
     if (!why_not_writable(one.address).empty()) return true;
@@ -28,12 +29,16 @@ void Image::watch(std::vector<SignalWatch> watches, const NeedStopped& need_stop
     if (fresh) known->second = provide_room(one.object, watches.size(), need_stopped).empty();
     return !known->second;
   });
-  // Some may have been unloaded while a thread was stopped for that.
-  std::erase_if(watches, [&](const SignalWatch& one) { return object_at(one.address) == nullptr; });
-  std::vector<mech::AddressSpace::Wanted> wanted;
-  for (const SignalWatch& one : watches)
-    wanted.push_back({one.address, file_bytes(one.address), one.kind, one.alone, one.begins});
-  (void)space_->install_together(wanted);
+  const auto place = [&] {
+    // Some may have been unloaded while a thread was stopped for that.
+    std::erase_if(watches, [&](const SignalWatch& one) { return object_at(one.address) == nullptr; });
+    std::vector<mech::AddressSpace::Wanted> wanted;
+    for (const SignalWatch& one : watches)
+      wanted.push_back({one.address, file_bytes(one.address), one.kind, one.alone, one.begins});
+    (void)space_->install_together(wanted);
+  };
+  if (watches.empty()) return;
+  if (!at_rest || !need_stopped.at_rest(place)) place();
 }
 
 // The only object that exports these, if with versions: callers that need others mean something else.
@@ -195,10 +200,12 @@ void Image::watch_signal_calls(const plan::Objects& added, const NeedStopped& ne
   const bool all = now != mask_functions_;
   mask_functions_ = std::move(now);
   const plan::Objects objects = all ? objects_ : added;
+  std::vector<SignalWatch> watches;
+  // Masks first: were we to die in between, who blocks all signals and sets an action would meet the others.
+  for (const auto& object : objects) add_masks(object, watches);
   for (const auto& object : objects)
-    if (changes_signal_state(object)) watch_actions(object, need_stopped);
-  need_stopped.actions_watched();
-  for (const auto& object : objects) watch_masks(object, need_stopped);
+    if (changes_signal_state(object)) add_actions(object, watches);
+  watch(std::move(watches), need_stopped, true);
 }
 
 // Who begins a program in this memory, and is not followed, must do that untraced.
@@ -216,23 +223,20 @@ void Image::watch_execve(const plan::Objects& added, const NeedStopped& need_sto
 }
 
 // Only the C library changes signal state for others.
-void Image::watch_actions(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
-  std::vector<SignalWatch> watches;
+void Image::add_actions(const elf::LoadedObject& object, std::vector<SignalWatch>& watches) const {
   for (const SignalCall& call : signal_calls()) {
     if (call.kind == SignalCall::Kind::mask) continue;
     const auto symbol = object.file->find_exported(call.name);
     if (symbol && !symbol->ifunc)
       watches.push_back({object.at(symbol->address), object.range(), call.kind, true});
   }
-  watch(std::move(watches), need_stopped);
 }
 
 // The C library also blocks all signals for a moment for its own ends (posix_spawn): masks are watched where
 // others call, and at the function itself only for callers that have no stub.
-void Image::watch_masks(const elf::LoadedObject& object, const NeedStopped& need_stopped) {
+void Image::add_masks(const elf::LoadedObject& object, std::vector<SignalWatch>& watches) const {
   constexpr auto kMask = SignalCall::Kind::mask;
   std::vector<std::string_view> of_masks;
-  std::vector<SignalWatch> watches;
   for (const SignalCall& call : signal_calls())
     if (call.kind == kMask) of_masks.push_back(call.name);
   const elf::ElfFile* by = definer_by_version(objects_, of_masks);
@@ -244,7 +248,6 @@ void Image::watch_masks(const elf::LoadedObject& object, const NeedStopped& need
     for (const auto& [address, range, link_namespace] : functions)
       if (link_namespace == object.link_namespace) watches.push_back({address, range, kMask, alone});
   }
-  watch(std::move(watches), need_stopped);
 }
 
 }  // namespace rtrace::session

@@ -16,17 +16,18 @@ class NeedStopped {
   using One = std::function<std::optional<pid_t>()>;
   using All = std::function<std::optional<std::vector<pid_t>>()>;
   using Then = std::function<void()>;
+  using AtRest = std::function<bool(const Then&)>;
   template <typename Callable,
             typename = std::enable_if_t<std::is_invocable_r_v<std::optional<pid_t>, Callable&>>>
   // NOLINTNEXTLINE(google-explicit-constructor): a lambda serves wherever one is asked for
   NeedStopped(Callable one, All all = nullptr, Then let_go = nullptr, Then masks_watched = nullptr,
-              Then handler_raised = nullptr, Then actions_watched = nullptr)
+              Then handler_raised = nullptr, AtRest at_rest = nullptr)
       : one_(std::move(one)),
         all_(std::move(all)),
         let_go_(std::move(let_go)),
         masks_watched_(std::move(masks_watched)),
         handler_raised_(std::move(handler_raised)),
-        actions_watched_(std::move(actions_watched)) {}
+        at_rest_(std::move(at_rest)) {}
 
   // One, in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt where none
   // can be had now.
@@ -42,10 +43,9 @@ class NeedStopped {
   void masks_watched() const {
     if (masks_watched_) masks_watched_();
   }
-  // Handlers that are set from now on are seen; what was set before is to be looked for.
-  void actions_watched() const {
-    if (actions_watched_) actions_watched_();
-  }
+  // Has what is set from now on watched by `watch` while all stand, none of them where it sets an action, and
+  // SIGTRAP is open in what was set before. False where that need not be, or cannot, and nothing is watched.
+  bool at_rest(const Then& watch) const { return at_rest_ && at_rest_(watch); }
   // Whose actions were copied before is to be looked for, while there is no int3 yet.
   void handler_raised() const {
     if (handler_raised_) handler_raised_();
@@ -54,7 +54,8 @@ class NeedStopped {
  private:
   One one_;
   All all_;
-  Then let_go_, masks_watched_, handler_raised_, actions_watched_;
+  Then let_go_, masks_watched_, handler_raised_;
+  AtRest at_rest_;
 };
 
 }  // namespace rtrace::session

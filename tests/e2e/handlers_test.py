@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import os
 import signal
+import subprocess
 import unittest
 
 import harness
@@ -172,6 +173,22 @@ class Node(unittest.TestCase):
             self.assertEqual(harness.run(["--repair", "-p", str(process.pid)]).status, 0)
             runs()
             self.assertEqual(process.finish()[1], 0)
+
+    def test_nor_where_rtrace_dies_as_it_attaches_while_it_starts_children(self):
+        """All signals are blocked when it sets the handler."""
+        script = """
+            const run = () => require("child_process").execFile("/bin/true", () => { console.log("ran"); run(); });
+            run(); run();
+        """
+        for number, who in itertools.product((1, 4, 7, 10, 14), ("", ":both")):
+            with self.subTest(number=number, who=who), harness.Target(["/usr/bin/node", "-e", script]) as process:
+                process.expect("ran")
+                words = harness.invocation(["-q", "-o", os.devnull, "-x", "getenv@libc.so.6", "-p", str(process.pid)])
+                rtrace = subprocess.Popen(words, stderr=subprocess.DEVNULL,
+                                          env=dict(harness.environment(), RTRACE_DIE_AT="byte-write:%d%s" % (number, who)))
+                self.assertNotEqual(rtrace.wait(harness.PATIENCE), 0)
+                for _ in range(20):
+                    process.expect("ran")
 
 
 if __name__ == "__main__":

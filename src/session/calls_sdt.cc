@@ -31,6 +31,7 @@ event::Frame frame_of(const OpenPair& pair, uint64_t now, const Task& task) {
 void CallTracer::observe_instants(Task& task, const mech::BreakpointSite& site) {
   const auto& live = task.process->image->space().memory();
   std::optional<arch::VectorRegs> vectors;
+  task.stack.unwind_to(regs_.sp(), thread_time_, dead_);  // an exception may have left some
   for (const Owner& owner : site.probes) {
     Probe& probe = services_.registry.at(owner.probe);
     if (probe.operands == nullptr) continue;

@@ -130,15 +130,17 @@ Cells cells_of(const SummaryLine& line, uint64_t all_self, bool room_for_sign) {
 }
 
 std::string about_share(const OwnShare& share, ShareShown shown) {
+  const std::string_view how = shown == ShareShown::subtracted ? "subtracted" : "contained";
+  std::string text;
   if (share.wrapped_ns != 0)
-    return fmt::format("rtrace's own share, at least {} a call by trampoline, is {}\n",
-                       short_duration(share.wrapped_ns),
-                       shown == ShareShown::subtracted ? "subtracted" : "contained");
-  if (share.stops == 0 || share.low_ns == 0) return {};
-  return fmt::format(
-      "rtrace's own share of a stop, {} on average that it held the thread and at least {} +- {}, is {}\n",
-      short_duration(share.held_ns / share.stops), short_duration(share.low_ns),
-      short_duration(share.spread_ns), shown == ShareShown::subtracted ? "subtracted" : "contained");
+    text += fmt::format("rtrace's own share, at least {} a call by trampoline, is {}\n",
+                        short_duration(share.wrapped_ns), how);
+  if (share.stops != 0 && share.low_ns != 0)
+    text += fmt::format(
+        "rtrace's own share of a stop, {} on average that it held the thread and at least {} +- {}, is {}\n",
+        short_duration(share.held_ns / share.stops), short_duration(share.low_ns),
+        short_duration(share.spread_ns), how);
+  return text;
 }
 
 // In the order in which each text first came.

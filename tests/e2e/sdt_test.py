@@ -88,6 +88,12 @@ class Probes(unittest.TestCase):
         self.assertEqual([(line["name"], line["depth"]) for line in lines if line["type"] == "call"],
                          [("inside", 0), ("inside", 1), ("marks:turn..turned", 0)] * 2)
 
+    def test_one_behind_a_call_that_was_left_is_not_inside_it(self):
+        lines = [json.loads(line) for line in marks(["--json", "-x", "leaves", "-x", "sdt:marks:begin..end"], "leave 3").lines]
+        self.assertEqual([line["depth"] for line in lines if line.get("name") == "marks:begin..end"], [0, 0, 0])
+        shown = marks(["-q", "-x", "leaves", "-x", "sdt:marks:begin..end", "--where", "depth == 0"], "leave 3")
+        self.assertEqual(len(lines_of(shown, "marks:begin..end")), 3, shown)
+
     def test_arguments_of_the_end_follow_those_of_the_begin(self):
         result = marks(["-x", "sdt:marks:turn..turned"], "turn 5")
         self.assertEqual([re.sub(" +=", " =", line) for line in lines_of(result, "marks")],

@@ -2,6 +2,7 @@
 //
 //   work N      N times: begin, a point, begin again inside, end, end
 //   turn N      a call of inside(), and one more between a begin and an end that have arguments
+//   leave N     N times: a call of leaves(), which does not return, and a point behind it
 //   lone, half  an end without a begin; a begin without an end
 //   args        the probe with an argument of each kind
 //   threads N   two threads, N begins and ends each
@@ -12,6 +13,7 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <dlfcn.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +67,19 @@ static void turn(int number) {
   STAP_PROBE2(marks, turned, inside(number), "done");
 }
 
+__attribute__((noinline)) int leaves(jmp_buf where) {
+  longjmp(where, 1);
+}
+
+static void leave(int times) {
+  static jmp_buf where;
+  for (volatile int i = 0; i < times; ++i) {
+    if (setjmp(where) == 0) leaves(where);
+    STAP_PROBE2(marks, begin, i, "behind");
+    STAP_PROBE(marks, end);
+  }
+}
+
 static void* thread(void* times) {
   for (intptr_t i = 0; i < (intptr_t)times; ++i) {
     STAP_PROBE2(marks, begin, 0, "thread");
@@ -112,6 +127,7 @@ int main(void) {
     const int number = atoi(rest);
     if (!strcmp(word, "work")) work(number);
     if (!strcmp(word, "turn")) turn(number);
+    if (!strcmp(word, "leave")) leave(number);
     if (!strcmp(word, "lone")) STAP_PROBE(marks, end);
     if (!strcmp(word, "half")) STAP_PROBE2(marks, begin, -1, "half");
     if (!strcmp(word, "args")) args();

@@ -11,6 +11,7 @@ namespace rtrace::sink {
 namespace {
 
 using namespace testing;  // the records
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -184,6 +185,15 @@ TEST_F(SummaryTest, TheLastLineSaysWhatRtracesShareIsAndHowSure) {
   EXPECT_THAT(render_summary(table, SortKey::time, ShareShown::contained),
               EndsWith("total\nrtrace's own share of a stop, 5.2us on average that it held the thread and at "
                        "least 9.0us +- 640ns, is contained\n"));
+}
+
+TEST_F(SummaryTest, WhereCallsWereCountedBothWaysEachShareIsSaid) {
+  calls(call_site("f"), 0, 0);
+  table.share = {9'000, 640, 100, 520'000, 33};
+  EXPECT_THAT(own_table(),
+              AllOf(HasSubstr("total\nrtrace's own share, at least 33ns a call by trampoline, is "
+                              "subtracted\nrtrace's own share of a stop, 5.2us on average"),
+                    EndsWith(" is subtracted\n")));
 }
 
 TEST_F(SummaryTest, NotesStandBelowTheTableByTheirText) {

@@ -17,7 +17,7 @@ bool is_digit(char c) {
 std::string Token::quoted() const {
   if (kind == Kind::end) return "end of line";
   std::string clean;
-  for (char c : spelling.substr(0, 40)) clean += (c < ' ' || c > '~') ? '?' : c;
+  append_printable(clean, spelling.substr(0, 40), false);
   return fmt::format("'{}'", clean);
 }
 

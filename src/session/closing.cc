@@ -41,8 +41,10 @@ void Engine::about_request(size_t index) {
     reporter_.say(fmt::format("{}: {} probes were armed and never hit", request.text, fate.armed));
     if (request.kind != plan::Request::Kind::entry || fate.samples.size() > 3) return;
   }
+  std::set<std::string> said;  // each process has its own
   for (const auto& point : fate.samples) {
     std::string line = fmt::format("{} was armed in {} and never hit", point.name, where(point));
+    if (!said.insert(line).second) continue;
     const std::string instead = plan::explain_never_hit(point, seen_objects_);
     reporter_.say(instead.empty() ? line : line + "; " + instead);
   }

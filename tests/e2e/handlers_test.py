@@ -165,7 +165,7 @@ class Node(unittest.TestCase):
 
         with harness.Target(["/usr/bin/node", "-e", script]) as process:
             process.expect("pid")
-            rtrace = harness.Attached(["-x", "uv_*"], [process.pid])
+            rtrace = harness.Attached(["-x", "write@libc*"], [process.pid])
             runs()
             kill_both(rtrace)
             for _ in range(10):

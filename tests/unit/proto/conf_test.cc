@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(
             "unexpected 'int', expected the end of the line: each item stands on a line of its own"},
         Row{"import \"nowhere\";", "cannot import \"nowhere\", expected a prototype file of that name"},
         Row{"import 5;", "unexpected '5', expected a name in double quotes"},
-        Row{"int \x1b[31m(int)", "unexpected '?', expected a function name"}));
+        Row{"int \x1b[31m(int)", "unexpected '\\033', expected a function name"}));
 
 TEST(Conf, IncompleteStructCannotBePassedByValue) {
   EXPECT_THAT(

@@ -123,15 +123,12 @@ bool has_shadow_stack() {
 bool carry_out(SignalCall call, ucontext_t* context) {
   greg_t* regs = context->uc_mcontext.gregs;
   const unsigned length = length_in_line(call);
+  const bool about_trap = call == SignalCall::sigaction && static_cast<int>(regs[REG_RDI]) == SIGTRAP;
+  if (call == SignalCall::sigaction && !about_trap) keep_trap_open(regs);
   if (call == SignalCall::none || (length == 0 && has_shadow_stack())) return false;
   if (rtrace::agent::is_about_mask(call)) {
     if (!block_without_trap(call, regs, *reinterpret_cast<uint64_t*>(&context->uc_sigmask))) return false;
-  } else if (call != SignalCall::sigaction) {
-    return false;
-  } else if (static_cast<int>(regs[REG_RDI]) != SIGTRAP) {
-    keep_trap_open(regs);
-    return false;
-  } else if (!ask_for_default(regs)) {
+  } else if (!about_trap || !ask_for_default(regs)) {
     return false;
   }
   regs[REG_RAX] = 0;

@@ -335,7 +335,10 @@ void Engine::arm_attached(const Process& attached) {
       bool watched = false;
       let_go();
       if (runs() && !std::exchange(handlers_opened, true))
-        (void)open_handlers(pid, image, [&] { watch(), watched = true; });
+        (void)open_handlers(pid, image, [&] {
+          watch();
+          watched = true;
+        });
       return watched;
     };
     const auto handler_raised = [&] {

@@ -2,7 +2,7 @@
 //
 //   work N      N times: begin, a point, begin again inside, end, end
 //   turn N      a call of inside(), and one more between a begin and an end that have arguments
-//   leave N     N times: a call of leaves(), which does not return, and a point behind it
+//   leave N     N times: a call of leaves(), which does not return, and a begin and an end behind it
 //   lone, half  an end without a begin; a begin without an end
 //   args        the probe with an argument of each kind
 //   threads N   two threads, N begins and ends each

@@ -110,7 +110,7 @@ bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image
         const auto task = tasks_.find(tid);
         const bool waits =
             task != tasks_.end() && task->second->rewound;  // in a call that we have interrupted
-        return !waits && image->may_be_in_sigaction(tid);
+        return !waits && (image->may_be_in_sigaction(tid) || image->is_about_to_set_mask(tid));
       };
       if (std::ranges::any_of(*all, is_busy)) return;
       work(*held, *all);
@@ -136,28 +136,28 @@ bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need
 }
 
 // Of a process that is attached to, while it stands, before the first int3: what would meet one with SIGTRAP
-// blocked is opened, and what the program sets from then on is watched by `watch`; and once more behind all.
-// They stand only where there is something to do. False where it could not be done yet.
+// blocked is opened, handlers and threads, and what is set from then on is watched by `watch`; handlers once
+// more behind all. False where it could not be done yet.
 bool Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const NeedStopped::Then& watch) {
   constexpr uint64_t kOthers = agent::kReservedSignals | agent::kTrapBit;
   const Process* process = still_running(pid, *image);
-  const auto status =
-      process != nullptr && opens_handlers(*process) ? tracee::read_status(pid) : std::nullopt;
-  if (!status || (status->caught & ~kOthers) == 0) return true;
-  bool needed = true;
-  with_stopped(pid, [&](const NeedStopped& need_stopped) {
-    const auto held = need_stopped();
-    needed = !held || Survival::blocks_all_in_handlers(*held, image->space());
-  });
+  if (process == nullptr || !opens_handlers(*process)) return true;
+  const auto status = tracee::read_status(pid);
+  bool has_handlers = status && (status->caught & ~kOthers) != 0;
+  if (has_handlers)
+    with_stopped(pid, [&](const NeedStopped& need_stopped) {
+      const auto held = need_stopped();
+      has_handlers = !held || Survival::blocks_all_in_handlers(*held, image->space());
+    });
   const auto open = [&](pid_t stopped, const std::vector<pid_t>& all) {
-    image->survival().open_handlers(stopped, image->space());
+    if (has_handlers) image->survival().open_handlers(stopped, image->space());
     if (!watch) return;
     for (pid_t tid : all)
       if (const auto task = tasks_.find(tid); task != tasks_.end()) open_trap(*task->second);
     watch();
   };
-  const bool done = !needed || with_actions_at_rest(pid, image, open);
-  return done || still_running(pid, *image) == nullptr;
+  const bool done = (!has_handlers && !watch) || with_actions_at_rest(pid, image, open);
+  return done || !has_handlers || still_running(pid, *image) == nullptr;
 }
 
 // A thread in such a handler has SIGTRAP blocked again when it is let go of.

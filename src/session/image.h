@@ -44,8 +44,10 @@ class Image {
   mech::AddressSpace& space() { return *space_; }
   Survival& survival() { return survival_; }
   const Survival& survival() const { return survival_; }
-  // Of a stopped thread: whether it is within the C library's sigaction(), or in a copy.
+  // Of a stopped thread: whether it is within the C library's sigaction(), or in one of its functions that
+  // set masks and has not come to the system call.
   bool may_be_in_sigaction(pid_t tid) const;
+  bool is_about_to_set_mask(pid_t tid) const;
   // Whether what a watched call of the C library does can be done in its place: nobody else's function is
   // meant, and nothing of ours is to be met in it.
   bool may_carry_out(const mech::BreakpointSite& site) const;
@@ -55,8 +57,7 @@ class Image {
   bool stands_at_syscall(pid_t tid) const;
   bool in_copy(VirtAddr pc) const { return space_->in_copy(pc); }
   const plan::Objects& objects() const { return objects_; }
-  // Probe points that stand.
-  size_t armed() const { return armed_.size(); }
+  size_t armed() const { return armed_.size(); }  // probe points that stand
   // The object that an address lies in, the kernel's own (vdso) included; nullptr where there is none.
   const elf::LoadedObject* code_at(VirtAddr address) const;
   // The link map has been seen whole: what could be armed at start-up is.
@@ -80,8 +81,7 @@ class Image {
   // linker may be in the middle of a change: then the next hit counts. At attach what is there is taken.
   enum class Moment : uint8_t { attach, hook };
   void sync(Moment moment, event::TraceeId who, const NeedStopped& need_stopped);
-  // Behind a sync() of a process that runs: what it has loaded between the look at the link map and the
-  // moment in which the hook's site stood, of which nobody tells.
+  // Behind a sync() of a process that runs: what it has loaded, untold, before the hook's site stood.
   void sync_behind_hook(event::TraceeId who, const NeedStopped& need_stopped);
   // The site of an object's first initializer was met: it has been relocated.
   void on_initializer(VirtAddr address, const NeedStopped& need_stopped);

@@ -90,6 +90,16 @@ bool Image::may_be_in_sigaction(pid_t tid) const {
   return std::ranges::any_of(definers("sigaction"), near);
 }
 
+bool Image::is_about_to_set_mask(pid_t tid) const {
+  constexpr uint64_t kLongest = 0x100;
+  auto regs = tracee::registers(tid);
+  if (!regs || static_cast<int64_t>(regs->raw.orig_rax) >= 0) return !regs;
+  (void)space_->to_program(*regs);
+  return std::ranges::any_of(mask_functions_, [&](VirtAddr function) {
+    return regs->pc() > function && regs->pc().value - function.value < kLongest;
+  });
+}
+
 bool Image::may_carry_out(const mech::BreakpointSite& site) const {
   if (!site.alone) return false;
   if (site.signal_call == SignalCall::Kind::mask_syscall) return true;

@@ -61,6 +61,40 @@ class AProgramThatBlocksAllSignals(unittest.TestCase):
                     process.expect("ran")
                 self.assertIsNone(process.process.poll())
 
+    def test_nor_does_what_begins_to_watch_that_kill_it(self):
+        """At each of the first breakpoints: where it goes on when rtrace has died it is to set its mask back."""
+        script = """
+import signal, threading, time
+def block_all(rounds):
+    while rounds:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        time.sleep(0.0003)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+        rounds -= 1
+for _ in range(3): threading.Thread(target=block_all, args=[-1], daemon=True).start()
+while True:
+    block_all(50)
+    print("ran", flush=True)
+"""
+        for who in ("", ":both"):
+            number = 1
+            while self.died(script, "byte-write:%d%s" % (number, who)):
+                number += 1
+            self.assertGreater(number, 10, who)
+
+    def died(self, script, moment):
+        """Whether rtrace came to that moment as it attached."""
+        with self.subTest(moment=moment), harness.Target(self.PYTHON + [script]) as process:
+            process.expect("ran")
+            try:
+                done_with(self.dies_at(moment, process, ["-q", "-x", "getenv@libc.so.6"]))
+            except harness.Failure as failure:
+                self.assertIn("was never ready", str(failure))
+                for _ in range(3):
+                    process.expect("ran")
+                return True
+            return False
+
     def test_nor_do_its_children_meet_one_that_rtrace_died_before_it_could_take_out(self):
         """Before it runs its own code is put back in each, and what watches its signals stands as long as the rest."""
         asks = "$stdout.sync = true\nwhile $stdin.gets\n  system('true') or exit 1\n  puts 'ran'\nend"
@@ -71,7 +105,7 @@ class AProgramThatBlocksAllSignals(unittest.TestCase):
             number, died = 1, True
             while died:
                 with harness.Target(program) as process:
-                    rtrace = self.dies_at("put-back:%d:both" % number, process)
+                    rtrace = self.dies_at("put-back:%d:both" % number, process, ["-x", "exec*+sig*+*sigmask@libc.so.*"])
                     process.go()
                     process.expect("ran")
                     died = harness.tracer(process.pid) == 0
@@ -79,10 +113,10 @@ class AProgramThatBlocksAllSignals(unittest.TestCase):
                 number += 3 if ROUNDS <= 7 else 1
             self.assertGreater(number, 20, program)
 
-    def dies_at(self, moment, process):
+    def dies_at(self, moment, process, options):
         os.environ["RTRACE_DIE_AT"] = moment
         try:
-            return harness.Attached(["-x", "exec*+sig*+*sigmask@libc.so.*"], [process.pid])
+            return harness.Attached(options, [process.pid])
         finally:
             del os.environ["RTRACE_DIE_AT"]
 

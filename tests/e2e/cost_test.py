@@ -173,13 +173,13 @@ def all_seen(calls):
 
 class Attaching(unittest.TestCase):
     def test_holds_no_thread_while_it_looks_for_what_is_to_be_patched(self):
-        """A thread stands while it makes rtrace's calls, and runs on before the first byte of code is written."""
+        """It stands while it makes rtrace's calls and what it does about signals begins to be watched, not for the rest."""
         with all_seen("ptrace,pwrite64") as log, harness.Target([harness.target("repeats"), "add"]) as process:
             process.expect("pid ")
-            rtrace = harness.Attached(["-x", "add"], [process.pid])
+            rtrace = harness.Attached(["-x", "add", "-x", "str*@libc.so.6"], [process.pid])
             seen = harness.read_text(log)
             rtrace.stop()
-        held, holds, written = set(), 0, 0
+        held, holds, written = set(), 0, {True: 0, False: 0}
         for line in seen.splitlines():
             if match := re.search(r"ptrace\((PTRACE_\w+), (\d+)", line):
                 request, tid = match.groups()
@@ -189,10 +189,10 @@ class Attaching(unittest.TestCase):
                 elif request in ("PTRACE_CONT", "PTRACE_LISTEN"):
                     held.discard(tid)
             elif re.search(r'pwrite64\(\d+, "\\(314|303)", 1,', line):
-                self.assertEqual(held, set(), "%s\n%s" % (line, seen))
-                written += 1
+                written[bool(held)] += 1
         self.assertGreaterEqual(holds, 1, seen)
-        self.assertGreaterEqual(written, 5, seen)
+        self.assertLessEqual(written[True], 8, seen)
+        self.assertGreaterEqual(written[False], 40, seen)
 
 
 def cannot():

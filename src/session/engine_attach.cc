@@ -306,7 +306,7 @@ void Engine::arm_attached(const Process& attached) {
   const pid_t pid = attached.pid;
   const std::shared_ptr<Image> image = attached.image;
   const auto runs = [&] { return still_running(pid, *image) != nullptr; };
-  with_stopped(pid, [&](const NeedStopped& need_stopped) {
+  with_stopped(pid, Sleepers::stop, [&](const NeedStopped& need_stopped) {
     const event::TraceeId who = tasks_.contains(pid) ? tasks_.at(pid)->id : event::TraceeId{pid, pid, 0};
     // Since it was read the program may have changed it. The first int3 is still to come.
     bool opened = false, looked = false, learned = false, handlers_opened = false;

@@ -184,9 +184,9 @@ class Engine {
   bool may_run_in(const Birth& birth, const Image* image) const;
   bool alone(const Task& task) const;
   NeedStopped stop_here_alone(Task& task, const arch::Regs& at);
-  void with_stopped(pid_t pid, const std::function<void(const NeedStopped&)>& work);
-  static bool has_ended(pid_t tid);
-  std::optional<std::vector<Halted>> halt_others(pid_t pid, pid_t held);
+  enum class Sleepers : bool { stop, stay };  // those in a system call with SIGTRAP open
+  void with_stopped(pid_t pid, Sleepers sleepers, const std::function<void(const NeedStopped&)>& work);
+  std::optional<std::vector<Halted>> halt_others(pid_t pid, pid_t held, Sleepers sleepers);
   std::optional<Halted> halted_by(const tracee::WaitEvent& event);
   void let_halted_run(const std::vector<Halted>& halted);
   bool left_its_stop(pid_t tid);
@@ -267,7 +267,7 @@ class Engine {
   static void at_handler_call(Task& task, const arch::Regs& regs, tracee::SyscallInfo::Moment moment);
   static bool opens_handlers(const Process& process);
   static bool is_in_open_handler(const Task& task);
-  bool with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image,
+  bool with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image, Sleepers sleepers,
                             const std::function<void(pid_t, const std::vector<pid_t>&)>& work);
   bool learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped);
   bool open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const NeedStopped::Then& watch = {});

@@ -96,13 +96,13 @@ bool Engine::is_in_open_handler(const Task& task) {
 
 // While all threads of the process stand, and none of them is where it sets or has been told an action. False
 // where they do not come to that soon.
-bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image,
+bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image, Sleepers sleepers,
                                   const std::function<void(pid_t, const std::vector<pid_t>&)>& work) {
   constexpr uint64_t kRestWait = 300'000'000;  // ns
   constexpr timespec kBetween{0, 500'000};
   bool done = false;
   for (const uint64_t begin = monotonic_now(); !done && still_running(pid, *image) != nullptr;) {
-    with_stopped(pid, [&](const NeedStopped& need_stopped) {
+    with_stopped(pid, sleepers, [&](const NeedStopped& need_stopped) {
       const auto all = need_stopped.all();
       const auto held = all ? need_stopped() : std::nullopt;
       if (!held || still_running(pid, *image) == nullptr) return;
@@ -137,7 +137,9 @@ bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need
 
 // Of a process that is attached to, while it stands, before the first int3: what would meet one with SIGTRAP
 // blocked is opened, handlers and threads, and what is set from then on is watched by `watch`; handlers once
-// more behind all. False where it could not be done yet.
+// more behind all. False where it could not be done yet. A thread that sleeps with SIGTRAP open is left alone
+// but for handlers, for calls with a timeout begin anew by an interrupt: were it to wake, it would have to
+// block all signals and we to die before `watch` is done.
 bool Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const NeedStopped::Then& watch) {
   constexpr uint64_t kOthers = agent::kReservedSignals | agent::kTrapBit;
   const Process* process = still_running(pid, *image);
@@ -145,7 +147,7 @@ bool Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const
   const auto status = tracee::read_status(pid);
   bool has_handlers = status && (status->caught & ~kOthers) != 0;
   if (has_handlers)
-    with_stopped(pid, [&](const NeedStopped& need_stopped) {
+    with_stopped(pid, Sleepers::stop, [&](const NeedStopped& need_stopped) {
       const auto held = need_stopped();
       has_handlers = !held || Survival::blocks_all_in_handlers(*held, image->space());
     });
@@ -156,7 +158,9 @@ bool Engine::open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const
       if (const auto task = tasks_.find(tid); task != tasks_.end()) open_trap(*task->second);
     watch();
   };
-  const bool done = (!has_handlers && !watch) || with_actions_at_rest(pid, image, open);
+  if (!has_handlers && !watch) return true;
+  const Sleepers sleepers = has_handlers ? Sleepers::stop : Sleepers::stay;
+  const bool done = with_actions_at_rest(pid, image, sleepers, open);
   return done || !has_handlers || still_running(pid, *image) == nullptr;
 }
 
@@ -176,9 +180,10 @@ void Engine::close_handlers(pid_t pid) {
   const bool lent = std::ranges::any_of(processes_, [&](const auto& other) {
     return other.second->image == image && other.second->pid != pid;
   });
-  const bool done = !lent && with_actions_at_rest(pid, image, [&](pid_t stopped, const auto& all) {
-    close_handlers_of(*image, stopped, all);
-  });
+  const bool done =
+      !lent && with_actions_at_rest(pid, image, Sleepers::stop, [&](pid_t stopped, const auto& all) {
+        close_handlers_of(*image, stopped, all);
+      });
   if (!done) RTRACE_LOG(session, 1, "handlers of {} are not closed yet", pid);
 }
 

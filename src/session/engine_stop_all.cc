@@ -133,7 +133,7 @@ void Engine::stop_each(Leaving& leaving, How how, const std::vector<pid_t>& wait
     if (!tasks_.contains(tid)) continue;
     if (how != How::together) (void)tracee::interrupt(tid);
     const auto event = stop_of(tid, 1, elsewhere ? Awake::first : Awake::no);
-    if (!event && has_ended(tid)) leaving.over.insert(tid);
+    if (!event && tracee::is_zombie(tid)) leaving.over.insert(tid);
     if (!event && !is_traced(tid)) remove_task(*tasks_.at(tid));
     if (!event || !stopped_for_detach(*event)) continue;
     if (how == How::settle_each && settle_and_run(leaving, tid)) continue;

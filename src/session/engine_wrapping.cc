@@ -63,7 +63,7 @@ void Engine::tend_trampolines() {
     if (process == processes_.end() || process->second->image == nullptr) continue;
     const std::shared_ptr<Image> image = process->second->image;
     image->prepare_turn();
-    with_stopped(pid, [&](const NeedStopped& need_stopped) {
+    with_stopped(pid, Sleepers::stop, [&](const NeedStopped& need_stopped) {
       // Who has met a site and will meet it again, for a signal took it back, must find it as it was.
       if (!need_stopped.all() || awaits_replay(*image)) return image->wrap_later();
       const bool wrapped = image->wrap_late(need_stopped);
@@ -145,7 +145,7 @@ std::vector<pid_t> Engine::tids_of(const std::vector<Halted>& halted, pid_t held
 
 // `work` gets one task of the process stopped where it asks for that, or all; they run on afterwards, or when
 // it lets the one go.
-void Engine::with_stopped(pid_t pid, const std::function<void(const NeedStopped&)>& work) {
+void Engine::with_stopped(pid_t pid, Sleepers sleepers, const std::function<void(const NeedStopped&)>& work) {
   std::optional<pid_t> held;
   std::optional<std::vector<Halted>> others;
   const auto one = [&]() -> std::optional<pid_t> {
@@ -155,7 +155,7 @@ void Engine::with_stopped(pid_t pid, const std::function<void(const NeedStopped&
   };
   const auto all = [&]() -> std::optional<std::vector<pid_t>> {
     if (!one()) return std::nullopt;
-    if (!others) others = halt_others(pid, *held);
+    if (!others) others = halt_others(pid, *held, sleepers);
     return others ? std::optional(tids_of(*others, *held)) : std::nullopt;
   };
   const auto let_go = [&] {
@@ -187,15 +187,14 @@ void Engine::let_held_run(pid_t held) {
   if (const auto event = stop_of(held, kStopAgain)) handle(*event);
 }
 
-// A first thread that waits for the others' ends stops no more.
-bool Engine::has_ended(pid_t tid) {
+static bool sleeps_with_trap_open(pid_t tid) {
   const auto status = tracee::read_status(tid);
-  return status && status->state == 'Z';
+  return status && status->state == 'S' && (status->blocked & tracee::signal_bit(SIGTRAP)) == 0;
 }
 
-// All tasks but one that is held already. nullopt where they do not stand soon, or somebody outside of the
-// process runs in its memory: then all have been let go.
-std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t held) {
+// All tasks but one that is held already, and sleepers that may stay. nullopt where they do not stand soon,
+// or somebody outside of the process runs in its memory: then all have been let go.
+std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t held, Sleepers sleepers) {
   const auto process = processes_.find(pid);
   const std::shared_ptr<Image> image = process->second->image;
   const uint64_t deadline = monotonic_now() + kHaltWait;
@@ -210,7 +209,8 @@ std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t 
     for (const auto& [tid, task] : tasks_) {
       if (task->process->image != image) continue;
       fit &= task->process->pid == pid;
-      if (!stands(tid) && !(tid == pid && has_ended(tid))) waiting.push_back(tid);
+      if (stands(tid) || (tid == pid && tracee::is_zombie(tid))) continue;
+      if (sleepers == Sleepers::stop || !sleeps_with_trap_open(tid)) waiting.push_back(tid);
     }
     if (fit && waiting.empty() && births_.empty()) return halted;
     if (!fit || monotonic_now() > deadline) break;

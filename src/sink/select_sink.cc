@@ -41,7 +41,10 @@ void for_each_value(decode::Record& record, Visit visit) {
 struct SelectSink::Impl {
   Impl(Options what, std::vector<std::unique_ptr<Sink>> whom, Notice tell)
       : options(std::move(what)), next(std::move(whom)), notice(std::move(tell)) {
-    if (options.where) unknown = options.where->names(), beyond = options.where->arguments();
+    if (!options.where) return;
+    unknown = options.where->names();
+    beyond = options.where->arguments();
+    for (Where::Member& member : options.where->members()) missing.push_back({std::move(member), false, {}});
   }
 
   // Each answers whether the record goes on as it is.
@@ -62,6 +65,8 @@ struct SelectSink::Impl {
   void tell_unknown();
   enum class Returns : bool { seen, unseen };
   bool selects(const CallFacts& call, Returns returns = Returns::seen);
+  void look_for_members(const CallFacts& call);
+  void tell_missing() const;
   void tell_left_out();
   CallFacts facts_of(const decode::CallEntered& call) const;
   template <typename Call>
@@ -76,7 +81,13 @@ struct SelectSink::Impl {
   OpenCalls open;
   decode::Header header;             // of the record at hand
   std::vector<Where::Name> unknown;  // names that no probe's prototype has had so far
-  std::vector<size_t> beyond;        // numbers of arguments that no probe's calls have had so far
+  struct Missing {
+    Where::Member member;
+    bool looked_for = false;
+    std::vector<std::string> others;  // of the first struct that lacks it
+  };
+  std::vector<Missing> missing;  // members that no call has had so far
+  std::vector<size_t> beyond;    // numbers of arguments that no probe's calls have had so far
   uint64_t seen = 0, selected = 0;
   uint64_t untimed = 0, cut = 0;  // left out, for nobody knows their time, or where their strings end
 };
@@ -100,6 +111,7 @@ bool SelectSink::Impl::selects(const CallFacts& call, Returns returns) {
   }
   if (options.slower > 0 && call.duration.value_or(0) < options.slower) return false;
   if (options.where) {
+    look_for_members(call);
     const Where::Answer answer = options.where->holds(call);
     cut += answer.cut;
     if (!answer.holds) return false;
@@ -196,6 +208,23 @@ void SelectSink::Impl::tell_unknown() {
         arguments, arguments == 1 ? "" : "s", arguments));
 }
 
+void SelectSink::Impl::look_for_members(const CallFacts& call) {
+  std::erase_if(missing, [&](Missing& one) {
+    Where::Has has = options.where->has(one.member, call);
+    one.looked_for |= has.which == Where::Has::Which::no;
+    if (one.others.empty()) one.others = std::move(has.others);
+    return has.which == Where::Has::Which::yes;
+  });
+}
+
+void SelectSink::Impl::tell_missing() const {
+  for (const Missing& one : missing)
+    if (one.looked_for)
+      notice(fmt::format("--where: no call had '{}': what it stands in was never true{}", one.member.text,
+                         one.others.empty() ? "; no prototype tells of members there"
+                                            : fmt::format("; there are {}", fmt::join(one.others, ", "))));
+}
+
 void SelectSink::Impl::tell_left_out() {
   const auto calls = [](uint64_t count) { return fmt::format("{} call{}", count, count == 1 ? "" : "s"); };
   if (untimed > 0)
@@ -235,6 +264,7 @@ void SelectSink::end() {
   }
   for (auto& sink : impl_->next) sink->end();
   impl_->tell_unknown();
+  impl_->tell_missing();
   impl_->tell_left_out();
   if (impl_->seen > 0 && impl_->selected == 0)
     impl_->notice(

@@ -4,8 +4,7 @@
 #include <array>
 #include <set>
 
-#include "settled.h"
-#include "where_tree.h"
+#include "where_values.h"
 
 namespace rtrace::sink {
 namespace {
@@ -89,17 +88,6 @@ Operand of_value(const Value& value) {
       break;
   }
   return operand;
-}
-
-const Value* member_of(const Value* value, const std::vector<std::string>& members) {
-  for (const std::string& name : members) {
-    if (value == nullptr) return nullptr;
-    const auto& inside = settled(*value).members;
-    const auto found =
-        std::find_if(inside.begin(), inside.end(), [&](const Value& member) { return member.name == name; });
-    value = found != inside.end() ? &*found : nullptr;
-  }
-  return value != nullptr ? &settled(*value) : nullptr;
 }
 
 std::optional<bool> truth(const Operand& operand) {
@@ -262,9 +250,9 @@ class Evaluation {
         return operand;
       case Node::argument:
       case Node::result:
-        return of_known(value_of(node));
+        return of_known(value_of(node, call_));
       case Node::parameter:
-        return parameter(node.text) == nullptr && node.members.empty() ? key(node) : of_known(value_of(node));
+        return is_key(node) ? key(node) : of_known(value_of(node, call_));
       case Node::duration:
         return call_.duration ? of(WideInteger{*call_.duration}) : operand;
       case Node::error:
@@ -289,53 +277,26 @@ class Evaluation {
     return left && right ? std::optional(!decisive) : std::nullopt;
   }
 
-  static Operand of_known(const Value* value) { return value != nullptr ? of_value(*value) : Operand{}; }
-
-  // What a node that names a value names.
-  const Value* value_of(const WhereNode& node) const {
-    switch (node.kind) {
-      case Node::argument:
-        return member_of(argument(node.index), node.members);
-      case Node::parameter:
-        return member_of(parameter(node.text), node.members);
-      case Node::result:
-        return member_of(call_.result, node.members);
-      default:
-        return nullptr;
-    }
+  bool is_key(const WhereNode& node) const {
+    return node.members.empty() && value_of(node, call_) == nullptr;
   }
+
+  static Operand of_known(const Value* value) { return value != nullptr ? of_value(*value) : Operand{}; }
 
   // A word is a key of what it is compared or combined with.
   Operand key(const WhereNode& word) const {
     for (const WhereNode& node : nodes_) {
-      const Value* value = node.term == word.term ? value_of(node) : nullptr;
+      const Value* value = node.term == word.term ? value_of(node, call_) : nullptr;
       const auto bits = value != nullptr ? decode::key_bits(*value, word.text) : std::nullopt;
       if (bits) return of(value->is_signed ? WideInteger{static_cast<int64_t>(*bits)} : WideInteger{*bits});
     }
     return {};
   }
 
-  const Value* argument(size_t index) const {
-    if (index < call_.at_entry.size()) return &call_.at_entry[index].value;
-    index -= call_.at_entry.size();
-    return index < call_.at_return.size() ? &call_.at_return[index].value : nullptr;
-  }
-
-  const Value* parameter(const std::string& name) const {
-    for (const auto& arguments : {call_.at_entry, call_.at_return})
-      for (const decode::Argument& argument : arguments)
-        if (argument.name == name) return &argument.value;
-    return nullptr;
-  }
-
   const std::vector<WhereNode>& nodes_;
   const CallFacts& call_;
   mutable bool met_cut_ = false;
 };
-
-bool names_a_value(const WhereNode& node) {
-  return node.kind == Node::argument || node.kind == Node::parameter || node.kind == Node::result;
-}
 
 }  // namespace
 

@@ -154,6 +154,11 @@ std::optional<StatusFields> read_status(pid_t tid) {
   return parse_status(read_file(fmt::format("/proc/{}/status", tid)));
 }
 
+bool is_zombie(pid_t tid) {
+  const auto status = read_status(tid);
+  return status && status->state == 'Z';
+}
+
 // Kernels that give none have no such line (before 6.6), and writing the whole file takes them long.
 bool has_shadow_stack(pid_t pid) {
   constexpr std::string_view kLine = "x86_Thread_features:";

@@ -53,6 +53,12 @@ for line in sys.stdin:
     print("done", flush=True)
 """
 
+SLEEPS = """import select, sys, threading
+threading.Thread(target=select.epoll().poll, daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
 
 class Attach(unittest.TestCase):
     def test_a_process_inside_a_system_call_never_sees_it_interrupted(self):
@@ -65,6 +71,18 @@ class Attach(unittest.TestCase):
                 self.assertEqual((result.status, count(result)), (0, 3), result)
             process.process.stdin.close()
             self.assertEqual(process.process.wait(harness.PATIENCE), 0)
+
+    def test_a_thread_that_sleeps_sleeps_on(self):
+        """An interrupt would begin the timeout anew of calls like epoll_wait(2), which are not told what is left of it."""
+        epoll_wait = "232 "
+        with harness.Target(["/usr/bin/python3", "-c", SLEEPS]) as process:
+            process.expect("ready")
+            sleeper = max(map(int, os.listdir("/proc/%d/task" % process.pid)))
+            harness.wait_until(lambda: harness.read_text("/proc/%d/syscall" % sleeper).startswith(epoll_wait), "it sleeps")
+            switches = harness.status_field(sleeper, "voluntary_ctxt_switches")
+            rtrace = attach(process.pid, options=("--mechanism=breakpoint", "-x", "getenv@libc.so.6"))
+            self.assertEqual(harness.status_field(sleeper, "voluntary_ctxt_switches"), switches)
+            rtrace.stop()
 
     def test_after_the_detach_code_tracer_and_mappings_are_as_before(self):
         with waits() as process:

@@ -147,6 +147,12 @@ class Messages(unittest.TestCase):
         result = harness.run([*FIXTURE, "--where=sighs > 2", "--", ENTRIES, "add", "3"])
         self.assertEqual(result.stderr.count("has a parameter 'sighs'"), 1, result)
 
+    def test_so_is_a_member_that_no_call_had_with_those_that_there_are(self):
+        for name, there_are in (("name", None), ("d_name", "name")):
+            result = harness.run(["-x", "readdir@libc.so.6", "--where=ret.%s == 'bin'" % name, "--", "ls", "/"])
+            said = re.findall(r"--where: no call had 'ret\.%s': .*; there are (.*)" % name, result.stderr)
+            self.assertEqual([there_are in said[0].split(", ")] if there_are else said, [True] if there_are else [], result)
+
     def test_that_nothing_was_selected_is_said_and_the_probes_were_hit(self):
         result = harness.run([*FIXTURE, "--where=arg1 > 100", "--", ENTRIES, "add", "3"])
         self.assertIn("of 3 calls none was let through by --where", result.stderr)

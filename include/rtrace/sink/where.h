@@ -70,6 +70,20 @@ class Where {
   std::vector<Name> names() const;
   // The numbers of arguments that it names, from 1, each once, in rising order.
   std::vector<size_t> arguments() const;
+  // The names that have members behind them ("ret.st_size"), each once.
+  struct Member {
+    std::string text;
+    size_t node = 0;
+  };
+  std::vector<Member> members() const;
+  // Whether what it names has that member in a call: unknown where a pointer is nil or cannot be read. Where
+  // it has not, `others` are those that there are.
+  struct Has {
+    enum class Which : uint8_t { unknown, no, yes };
+    Which which = Which::unknown;
+    std::vector<std::string> others;
+  };
+  Has has(const Member& member, const CallFacts& call) const;
 
   struct Tree;
 

@@ -57,6 +57,8 @@ struct StatusFields {
 };
 std::optional<StatusFields> parse_status(std::string_view text);
 std::optional<StatusFields> read_status(pid_t tid);
+// One that has ended and not been waited for: a first thread is, until all others have, and stops no more.
+bool is_zombie(pid_t tid);
 // Whether its calls are on a shadow stack too (x86_Thread_features, Linux 6.6).
 bool has_shadow_stack(pid_t pid);
 

@@ -72,6 +72,37 @@ TEST_F(SelectSinkTest, AnExpressionSeesArgumentsAndResult) {
   EXPECT_EQ(output.text, "f(2) = 0\n");
 }
 
+TEST_F(SelectSinkTest, AMemberThatNoCallHadIsSaid) {
+  decode::Value entry, name = testing::number(7).value;
+  entry.kind = decode::Value::Kind::structure;
+  name.name = "name";
+  entry.members = {name};
+  decode::Value nil;
+  nil.kind = decode::Value::Kind::nil;
+  const auto notices_of = [&](const std::string& where, const std::vector<decode::Value>& values) {
+    notices.clear();
+    SelectSink sink = make(0, where + " || arg2 == 0");
+    uint64_t call = 0;
+    for (const decode::Value& value : values) {
+      decode::Argument argument;
+      argument.value = value;
+      sink.take(thread.enter(f, ++call, {argument, testing::number(0)}));
+      sink.take(leave(f, call, 1));
+    }
+    sink.end();
+    return notices;
+  };
+  EXPECT_THAT(
+      notices_of("arg1.d_name == 7", {nil, entry, entry}),
+      ElementsAre("--where: no call had 'arg1.d_name': what it stands in was never true; there are name"));
+  EXPECT_THAT(
+      notices_of("ret.x.y == 1", {entry}),
+      ElementsAre("--where: no call had 'ret.x.y': what it stands in was never true; no prototype tells of "
+                  "members there"));
+  EXPECT_THAT(notices_of("arg1.name == 8", {nil, entry}), IsEmpty());
+  EXPECT_THAT(notices_of("arg1.other == 8", {nil, nil}), IsEmpty());
+}
+
 TEST_F(SelectSinkTest, CallsThatNeverReturnCountWithTheTimeTheyWereOpen) {
   SelectSink sink = make(2'000'000);
   sink.take(thread.enter(f, 1, {}));

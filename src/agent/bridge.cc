@@ -48,17 +48,14 @@ extern "C" __attribute__((visibility("hidden"))) const volatile Blob rtrace_blob
 
 namespace {
 
+using rtrace::agent::kernel_can_read;
 using rtrace::agent::system_call;
 
 constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
-constexpr uint64_t kInt3 = 0xcc;
+constexpr uint8_t kInt3 = 0xcc, kIcebp = 0xf1;
 
-// Whether memory is there. The kernel looks: all signals are blocked here, so that blocking what it finds
-// changes nothing.
-bool can_read(uint64_t address) {
-  return system_call(__NR_rt_sigprocmask, SIG_BLOCK, address, 0, kMaskSize) == 0;
-}
-// It overwrites eight bytes.
+// It overwrites eight bytes. Neither this nor kernel_can_read() changes the mask: who walks a thread out of
+// here by steps has opened SIGTRAP in it, and each step's would find it blocked.
 bool can_write(uint64_t address) {
   return system_call(__NR_rt_sigprocmask, SIG_BLOCK, 0, address, kMaskSize) == 0;
 }
@@ -66,8 +63,9 @@ volatile uint64_t& word_at(uint64_t address) {
   return *reinterpret_cast<volatile uint64_t*>(address);
 }
 
-bool is_int3(uint64_t address) {
-  return can_read(address & ~uint64_t{7}) && *reinterpret_cast<const volatile uint8_t*>(address) == kInt3;
+bool holds(uint64_t address, uint8_t byte) {
+  return kernel_can_read(address & ~uint64_t{7}) &&
+         *reinterpret_cast<const volatile uint8_t*>(address) == byte;
 }
 
 // The thread stands at the entry of pthread_sigmask(how, set, old), or is about to make that system call.
@@ -76,7 +74,7 @@ bool block_without_trap(SignalCall call, const greg_t* regs, uint64_t& mask) {
   const bool by_library = call == SignalCall::mask;
   if (!by_library && (regs[REG_RAX] != __NR_rt_sigprocmask || regs[REG_R10] != kMaskSize)) return false;
   const auto set = static_cast<uint64_t>(regs[REG_RSI]), old = static_cast<uint64_t>(regs[REG_RDX]);
-  if (set == 0 || !can_read(set)) return false;
+  if (set == 0 || !kernel_can_read(set)) return false;
   const uint64_t before = mask;
   const auto how = static_cast<int>(regs[REG_RDI]);
   const uint64_t given = by_library ? rtrace::agent::set_for_kernel(how, word_at(set)) : word_at(set);
@@ -90,7 +88,7 @@ bool block_without_trap(SignalCall call, const greg_t* regs, uint64_t& mask) {
 // The same of sigaction(SIGTRAP, action, old), which finds the default action and may set that.
 bool ask_for_default(const greg_t* regs) {
   const auto action = static_cast<uint64_t>(regs[REG_RSI]), old = static_cast<uint64_t>(regs[REG_RDX]);
-  if (action != 0 && (!can_read(action) || word_at(action) != 0)) return false;
+  if (action != 0 && (!kernel_can_read(action) || word_at(action) != 0)) return false;
   if (old == 0) return true;
   if (!can_write(old) || !can_write(old + kActionSize - kMaskSize)) return false;
   for (uint64_t at = 0; at < kActionSize; at += kMaskSize) word_at(old + at) = 0;
@@ -103,7 +101,8 @@ bool ask_for_default(const greg_t* regs) {
 void keep_trap_open(const greg_t* regs) {
   constexpr uint64_t kFrame = 4096, kMaskAt = offsetof(struct sigaction, sa_mask);
   const auto action = static_cast<uint64_t>(regs[REG_RSI]), mask_at = action + kMaskAt;
-  if (action - static_cast<uint64_t>(regs[REG_RSP]) >= kFrame || !can_read(action) || !can_read(mask_at))
+  if (action - static_cast<uint64_t>(regs[REG_RSP]) >= kFrame || !kernel_can_read(action) ||
+      !kernel_can_read(mask_at))
     return;
   const uint64_t handler = word_at(action), mask = word_at(mask_at);
   if (handler != reinterpret_cast<uint64_t>(SIG_DFL) && handler != reinterpret_cast<uint64_t>(SIG_IGN) &&
@@ -139,6 +138,12 @@ bool carry_out(SignalCall call, ucontext_t* context) {
   return true;
 }
 
+// That of a system call is told otherwise, and not from an icebp (arch/x86/kernel/ptrace.c,
+// user_single_step_report; traps.c, handle_debug).
+bool is_step(const siginfo_t* info, uint64_t rip) {
+  return info->si_code == TRAP_TRACE || (info->si_code == TRAP_BRKPT && !holds(rip - 1, kIcebp));
+}
+
 // A step that the tracer did not live to see the end of: delivering it has ended it. Where the tracer held
 // the thread's signals back for it, its own mask is still owed.
 void end_step(ucontext_t* context) {
@@ -162,9 +167,9 @@ void take_default_action() {
 
 extern "C" __attribute__((visibility("hidden"))) void rtrace_bridge(int, const siginfo_t* info, void* frame) {
   auto* context = static_cast<ucontext_t*>(frame);
-  if (info->si_code == TRAP_TRACE) return end_step(context);
-  if (is_left_over(info)) return;
   auto& rip = context->uc_mcontext.gregs[REG_RIP];
+  if (is_step(info, static_cast<uint64_t>(rip))) return end_step(context);
+  if (is_left_over(info)) return;
   const auto site = static_cast<uint64_t>(rip) - 1;
   // force_sig(SIGTRAP) of an int3 (kernel: arch/x86/kernel/traps.c, do_int3_user).
   if (info->si_code == SI_KERNEL) {
@@ -177,7 +182,8 @@ extern "C" __attribute__((visibility("hidden"))) void rtrace_bridge(int, const s
     // back onto the site. What lies before a copy is the end of another, which may be an int3 (a PLT entry of
     // `jmp; int3`), and before a function there may be padding.
     const auto at = static_cast<uint64_t>(rip);
-    if (!is_int3(site) || rtrace::agent::find_site(table, at) != nullptr || rtrace::agent::is_copy(table, at))
+    if (!holds(site, kInt3) || rtrace::agent::find_site(table, at) != nullptr ||
+        rtrace::agent::is_copy(table, at))
       return;
     rip = static_cast<greg_t>(site);  // the program's own: met again under the default action
     take_default_action();

@@ -9,14 +9,8 @@
 namespace rtrace::agent {
 namespace {
 
-// For where no tracer may be there to ask. Page 0 would mean that there is no mask, and holds nothing.
-// rt_sigprocmask() copies the new mask before it looks at `how`: EFAULT where it cannot be read, EINVAL where
-// it can, and nothing else happens (kernel/signal.c).
-__attribute__((noinline)) bool kernel_can_read(uint64_t page) {
-  constexpr long kEfault = -14;
-  constexpr uint64_t kNoSuchHow = 0x7fffffff;
-  return page != 0 &&
-         system_call(__NR_rt_sigprocmask, kNoSuchHow, page * kPage, 0, sizeof(uint64_t)) != kEfault;
+__attribute__((noinline)) bool kernel_can_read_page(uint64_t page) {
+  return kernel_can_read(page * kPage);
 }
 
 bool is_known(const Control& control, uint64_t page) {
@@ -69,7 +63,7 @@ uint64_t readable_bytes(uint64_t sp, uint64_t address, uint64_t size) {
   if (address >= kUserEnd) return 0;
   const uint64_t end = address + size;
   for (uint64_t at = address; at < end; at = page_end(at))
-    if (at / kPage != sp / kPage && !kernel_can_read(at / kPage)) return at - address;
+    if (at / kPage != sp / kPage && !kernel_can_read_page(at / kPage)) return at - address;
   return size;
 }
 

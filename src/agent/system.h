@@ -1,6 +1,8 @@
 // What the recorder asks of processor and kernel directly. Freestanding.
 #pragma once
 
+#include <asm/unistd.h>
+
 #include <cstdint>
 
 #include "rtrace/agent/recorder.h"
@@ -16,6 +18,16 @@ inline long system_call(long number, uint64_t first = 0, uint64_t second = 0, ui
                : "a"(number), "D"(first), "S"(second), "d"(third), "r"(r10)
                : "rcx", "r11", "memory");
   return answer;
+}
+
+// For where no tracer may be there to ask, of eight bytes. Address 0 would mean that there is no mask, and
+// holds nothing. rt_sigprocmask() copies the new mask before it looks at `how`: EFAULT where it cannot be
+// read, EINVAL where it can, and nothing else happens (kernel/signal.c).
+inline bool kernel_can_read(uint64_t address) {
+  constexpr long kEfault = -14;
+  constexpr uint64_t kNoSuchHow = 0x7fffffff;
+  return address != 0 &&
+         system_call(__NR_rt_sigprocmask, kNoSuchHow, address, 0, sizeof(uint64_t)) != kEfault;
 }
 
 inline uint64_t time_stamp_counter() {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "rtrace/base/error.h"
+#include "rtrace/base/moment.h"
 #include "rtrace/tracee/interrupted_syscall.h"
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/seizing.h"
@@ -111,11 +112,14 @@ bool HaltedProcess::is_left_over(pid_t tid) const {
   const auto regs = tracee::registers(tid);
   if (!info || !regs) return false;
   if (info->si_code == TRAP_TRACE || (info->si_code == SI_USER && info->si_pid == 0)) return true;
+  std::byte before{};
+  const bool read = memory_.read_forced(regs->pc() - 1, {&before, 1}) == 1;
+  // Of a system call, but for an icebp (arch/x86/kernel/ptrace.c, user_single_step_report).
+  if (info->si_code == TRAP_BRKPT) return before != std::byte{0xf1};
   if (info->si_code != SI_KERNEL) return false;
   const auto holds_pc = [&](const auto& page) { return page.range.contains(regs->pc()); };
   if (sites_.contains(regs->pc()) || std::ranges::any_of(remains_.pages, holds_pc)) return true;
-  std::byte before{};
-  return memory_.read_forced(regs->pc() - 1, {&before, 1}) != 1 || before != std::byte{0xcc};
+  return !read || before != std::byte{0xcc};
 }
 
 HaltedProcess::State HaltedProcess::consumed(pid_t tid) {
@@ -184,6 +188,7 @@ std::optional<pid_t> HaltedProcess::fit() {
 
 std::optional<tracee::WaitEvent> HaltedProcess::step(pid_t tid) {
   if (tracee::step(tid) == tracee::Alive::gone) return std::nullopt;
+  moment::enter(Moment::stepping);
   auto event = tracee::consume_within(tid, kStepWait);
   if (event || tracee::interrupt(tid) == tracee::Alive::gone) return event;
   (void)tracee::consume_within(tid, kStepWait);

@@ -151,7 +151,7 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
   const auto status = tracee::read_status(tid);
   const bool ignored = status && (status->ignored & tracee::signal_bit(SIGTRAP)) != 0;
   std::optional<uint64_t> own_mask;  // while it is not in force
-  bool out = false;
+  bool out = false, stepped = false;
   for (int steps = 0; steps < kMostSteps; ++steps) {
     const auto regs = tracee::registers(tid);
     const auto mask = tracee::signal_mask(tid);
@@ -169,16 +169,17 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
       (void)tracee::set_signal_mask(tid, ~kFaults);
     }
     const auto event = HaltedProcess::step(tid);
-    if (!event && tracee::read_tasks(pid_).empty()) return true;
+    if (event ? event->status.is_end() : tracee::read_tasks(pid_).empty()) return true;
     if (!event) break;
-    if (event->status.is_end()) return true;
     const auto stop = tracee::classify(event->status);
-    if (std::holds_alternative<tracee::Trap>(stop)) continue;
-    if (const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop)) halted.owe(tid, delivery->signal);
+    stepped = !std::holds_alternative<tracee::SignalDelivery>(stop);
+    if (stepped && !std::holds_alternative<tracee::GroupStop>(stop)) continue;  // our interrupt, still due
+    if (!stepped) halted.owe(tid, std::get<tracee::SignalDelivery>(stop).signal);
     const auto now = tracee::registers(tid);
     out = now && !foreign(now->pc());
     break;
   }
+  if (stepped) (void)tracee::end_stepping(tid);  // while the handler still takes what it would raise
   if (own_mask) (void)tracee::set_signal_mask(tid, *own_mask);
   note_masks_found();
   return out;
@@ -275,8 +276,7 @@ void Repair::note_waiter(pid_t tid, bool in_copy) {
 
 Repair::Stand Repair::stand_of(const HaltedProcess& halted, bool out) const {
   if (!out) return halted.all_stopped() ? Stand::stopped : Stand::running;
-  const auto stopped = halted.stopped();
-  const bool led_back = std::ranges::any_of(stopped, [&](pid_t tid) {
+  const bool led_back = std::ranges::any_of(halted.stopped(), [&](pid_t tid) {
     const auto thread = look_at(tid, memory_, maps_, Below::nothing);
     return !thread || leads_to_hop(*thread, remains_);
   });

@@ -44,8 +44,7 @@ class Image {
   mech::AddressSpace& space() { return *space_; }
   Survival& survival() { return survival_; }
   const Survival& survival() const { return survival_; }
-  // Of a stopped thread: whether it is within the C library's sigaction(), or in one of its functions that
-  // set masks and has not come to the system call.
+  // Of a stopped thread: whether it is within the C library's sigaction(), or about to set a mask unseen.
   bool may_be_in_sigaction(pid_t tid) const;
   bool is_about_to_set_mask(pid_t tid) const;
   // Whether what a watched call of the C library does can be done in its place: nobody else's function is
@@ -271,7 +270,7 @@ class Image {
   std::vector<VirtAddr> mask_functions() const;
   void watch_signal_calls(const plan::Objects& added, const NeedStopped& need_stopped);
   void add_actions(const elf::LoadedObject& object, std::vector<SignalWatch>& watches) const;
-  void add_masks(const elf::LoadedObject& object, std::vector<SignalWatch>& watches) const;
+  void add_masks(const elf::LoadedObject& object, std::vector<SignalWatch>& watches);
   void watch_execve(const plan::Objects& added, const NeedStopped& need_stopped);
   void watch_traced_masks(const NeedStopped& need_stopped);
   enum class Blocking : bool { no, yes };
@@ -364,6 +363,7 @@ class Image {
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false, leaving_ = false, arming_ = false, watches_execve_ = false;
   std::vector<VirtAddr> mask_functions_;  // when their calls were last looked at
+  std::vector<VirtAddr> mask_stubs_;      // by which they are called
   uint64_t armed_at_ = 0;                 // monotonic ns; 0: not yet
   bool relocated_once_ = false;           // the dynamic linker has finished start-up
   std::string no_wrapping_;               // why no trampoline may be made in it; empty where they may

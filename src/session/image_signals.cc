@@ -90,14 +90,17 @@ bool Image::may_be_in_sigaction(pid_t tid) const {
   return std::ranges::any_of(definers("sigaction"), near);
 }
 
+// Behind the stub's first instruction, or in the function before its system call.
 bool Image::is_about_to_set_mask(pid_t tid) const {
-  constexpr uint64_t kLongest = 0x100;
+  constexpr uint64_t kFunction = 0x100, kStub = 16;
   auto regs = tracee::registers(tid);
   if (!regs || static_cast<int64_t>(regs->raw.orig_rax) >= 0) return !regs;
   (void)space_->to_program(*regs);
-  return std::ranges::any_of(mask_functions_, [&](VirtAddr function) {
-    return regs->pc() > function && regs->pc().value - function.value < kLongest;
-  });
+  const auto within = [&](uint64_t size) {
+    return [pc = regs->pc(), size](VirtAddr begin) { return pc >= begin && pc - begin < size; };
+  };
+  return std::ranges::any_of(mask_functions_, within(kFunction)) ||
+         std::ranges::any_of(mask_stubs_, within(kStub));
 }
 
 bool Image::may_carry_out(const mech::BreakpointSite& site) const {
@@ -211,6 +214,7 @@ void Image::watch_signal_calls(const plan::Objects& added, const NeedStopped& ne
   mask_functions_ = std::move(now);
   const plan::Objects objects = all ? objects_ : added;
   std::vector<SignalWatch> watches;
+  mask_stubs_.clear();
   // Masks first: were we to die in between, who blocks all signals and sets an action would meet the others.
   for (const auto& object : objects) add_masks(object, watches);
   for (const auto& object : objects)
@@ -244,7 +248,7 @@ void Image::add_actions(const elf::LoadedObject& object, std::vector<SignalWatch
 
 // The C library also blocks all signals for a moment for its own ends (posix_spawn): masks are watched where
 // others call, and at the function itself only for callers that have no stub.
-void Image::add_masks(const elf::LoadedObject& object, std::vector<SignalWatch>& watches) const {
+void Image::add_masks(const elf::LoadedObject& object, std::vector<SignalWatch>& watches) {
   constexpr auto kMask = SignalCall::Kind::mask;
   std::vector<std::string_view> of_masks;
   for (const SignalCall& call : signal_calls())
@@ -254,6 +258,7 @@ void Image::add_masks(const elf::LoadedObject& object, std::vector<SignalWatch>&
     const auto functions = definers(slot.name);
     const bool alone = is_alone(functions, object.link_namespace);
     if (slot.stub) watches.push_back({object.at(*slot.stub), object.range(), kMask, alone});
+    if (slot.stub) mask_stubs_.push_back(object.at(*slot.stub));
     if (slot.stub && !slot.called_directly) continue;
     for (const auto& [address, range, link_namespace] : functions)
       if (link_namespace == object.link_namespace) watches.push_back({address, range, kMask, alone});

@@ -333,6 +333,13 @@ std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {
   return take_within(tid, milliseconds, consume_now);
 }
 
+bool end_stepping(pid_t tid) {
+  constexpr unsigned kSoon = 2000;  // ms: it only has to get a processor
+  if (interrupt(tid) == Alive::gone || resume(tid) == Alive::gone) return false;
+  const auto event = consume_within(tid, kSoon);
+  return event && !event->status.is_end();
+}
+
 std::optional<WaitEvent> stop_awake(pid_t tid) {
   return take_awake(tid, consume_unless_signal);
 }

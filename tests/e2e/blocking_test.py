@@ -138,6 +138,28 @@ while True:
         done_with(rtrace)
 
 
+class WhatIsLeftOfRtraceInIt(unittest.TestCase):
+    """Is taken out by the next that attaches, which walks threads out of the handler by steps, and may be killed, too."""
+
+    def test_does_not_end_it_at_any_of_these_steps(self):
+        died = 0
+        with harness.Target([harness.target("masks")]) as process:
+            for number in range(1, 200, 3 if ROUNDS <= 7 else 1):
+                os.environ["RTRACE_DIE_AT"] = "stepping:%d:both" % number
+                try:
+                    rtrace = harness.Attached(["-q", "-x", "getppid@libc.so.6"], [process.pid])
+                    kill_both(rtrace)
+                    done_with(rtrace)
+                except harness.Failure as failure:
+                    self.assertIn("was never ready", str(failure))
+                    died += 1
+                finally:
+                    del os.environ["RTRACE_DIE_AT"]
+                for _ in range(2):
+                    process.expect("ran")
+        self.assertGreater(died, 5)
+
+
 class AThreadThatBlocksAllSignalsUnseen(unittest.TestCase):
     """By a raw system call: the kernel takes the handler from all when the thread meets a probe."""
     PROGRAM = """

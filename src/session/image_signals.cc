@@ -92,15 +92,15 @@ bool Image::may_be_in_sigaction(pid_t tid) const {
 
 // Behind the stub's first instruction, or in the function before its system call.
 bool Image::is_about_to_set_mask(pid_t tid) const {
-  constexpr uint64_t kFunction = 0x100, kStub = 16;
+  constexpr uint64_t kInFunction = 0x100, kInStub = 16;
   auto regs = tracee::registers(tid);
   if (!regs || static_cast<int64_t>(regs->raw.orig_rax) >= 0) return !regs;
   (void)space_->to_program(*regs);
   const auto within = [&](uint64_t size) {
     return [pc = regs->pc(), size](VirtAddr begin) { return pc >= begin && pc - begin < size; };
   };
-  return std::ranges::any_of(mask_functions_, within(kFunction)) ||
-         std::ranges::any_of(mask_stubs_, within(kStub));
+  return std::ranges::any_of(mask_functions_, within(kInFunction)) ||
+         std::ranges::any_of(mask_stubs_, within(kInStub));
 }
 
 bool Image::may_carry_out(const mech::BreakpointSite& site) const {

@@ -162,9 +162,9 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
       own_mask.reset();
     } else if (!own_mask) {
       own_mask = *mask;
-      // Handler and gadget end in an rt_sigreturn, which brings the mask; and the handler may be about to
-      // read the note that is there.
-      if (!in_blob(regs->pc()))
+      // Handler and gadget, unlike the recorder, block SIGTRAP and end in an rt_sigreturn, which brings the
+      // mask; and the handler may be about to read the note that is there.
+      if (!in_blob(regs->pc()) || (*mask & tracee::signal_bit(SIGTRAP)) == 0)
         for (const auto& blob : remains_.blobs) note_mask(memory_, blob.address, tid, *mask);
       (void)tracee::set_signal_mask(tid, ~kFaults);
     }
@@ -204,7 +204,7 @@ void Repair::give_masks_back() const {
     const auto tid = static_cast<pid_t>(blob.head.masked_thread);
     const auto mask = tid != 0 ? tracee::signal_mask(tid) : std::nullopt;
     if (!mask) continue;
-    if (same_mask(*mask, blob.head.own_mask | ~kFaults))
+    if (same_mask(*mask, blob.head.own_mask | ~kFaults) || same_mask(*mask, ~kFaults))
       (void)tracee::set_signal_mask(tid, blob.head.own_mask);
     const auto regs = tracee::registers(tid);
     if (regs && !foreign(regs->pc())) note_mask(memory_, blob.address, 0, 0);

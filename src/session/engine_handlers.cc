@@ -94,8 +94,8 @@ bool Engine::is_in_open_handler(const Task& task) {
   return (own.space().foothold().open_handlers(own.space().memory()) & ~tracee::signal_bit(SIGTRAP)) != 0;
 }
 
-// While all threads of the process stand, and none of them is where it sets or has been told an action. False
-// where they do not come to that soon.
+// While all threads of the process stand, but for sleepers that may stay, and none of them is where it sets
+// or has been told an action, or is about to set its mask. False where they do not come to that soon.
 bool Engine::with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image, Sleepers sleepers,
                                   const std::function<void(pid_t, const std::vector<pid_t>&)>& work) {
   constexpr uint64_t kRestWait = 300'000'000;  // ns

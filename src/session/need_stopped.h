@@ -43,8 +43,9 @@ class NeedStopped {
   void masks_watched() const {
     if (masks_watched_) masks_watched_();
   }
-  // Has what is set from now on watched by `watch` while all stand, none of them where it sets an action, and
-  // SIGTRAP is open in what was set before. False where that need not be, or cannot, and nothing is watched.
+  // Has what is set from now on watched by `watch` while all stand or sleep, none of them where it sets an
+  // action or its mask, and SIGTRAP is open in what was set before. False where that need not be, or cannot,
+  // and nothing is watched.
   bool at_rest(const Then& watch) const { return at_rest_ && at_rest_(watch); }
   // Whose actions were copied before is to be looked for, while there is no int3 yet.
   void handler_raised() const {

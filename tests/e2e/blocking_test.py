@@ -143,11 +143,11 @@ class WhatIsLeftOfRtraceInIt(unittest.TestCase):
 
     def test_does_not_end_it_at_any_of_these_steps(self):
         with harness.Target([harness.target("masks")]) as process:
-            self.dies_at_steps(process, ["-x", "getppid@libc.so.6"], range(1, 200, 3 if ROUNDS <= 7 else 1))
+            self.dies_at_steps(process, ["-x", "getppid@libc.so.6"], range(1, 200, 8 if ROUNDS <= 7 else 1))
 
     def test_nor_loses_a_thread_its_mask_that_was_in_what_a_trampoline_calls(self):
         with harness.Target([harness.target("masks"), "add"]) as process:
-            self.dies_at_steps(process, ["-x", "add"], 3 * ROUNDS * [1])
+            self.dies_at_steps(process, ["-x", "add"], 2 * ROUNDS * [1])
 
     def dies_at_steps(self, process, options, numbers):
         """Those of it that are met: where all threads are outside there are none."""

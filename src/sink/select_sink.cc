@@ -84,7 +84,7 @@ struct SelectSink::Impl {
   struct Missing {
     Where::Member member;
     bool looked_for = false;
-    std::vector<std::string> others;  // of the first struct that lacks it
+    std::vector<std::string> others;  // of the first that lacks it
   };
   std::vector<Missing> missing;  // members that no call has had so far
   std::vector<size_t> beyond;    // numbers of arguments that no probe's calls have had so far
@@ -210,9 +210,10 @@ void SelectSink::Impl::tell_unknown() {
 
 void SelectSink::Impl::look_for_members(const CallFacts& call) {
   std::erase_if(missing, [&](Missing& one) {
-    Where::Has has = options.where->has(one.member, call);
-    one.looked_for |= has.which == Where::Has::Which::no;
-    if (one.others.empty()) one.others = std::move(has.others);
+    const Where::Has has = options.where->has(one.member, call);
+    if (has.which == Where::Has::Which::no && !std::exchange(one.looked_for, true))
+      for (const decode::Value& other : has.without->members)
+        if (!other.name.empty()) one.others.push_back(other.name);  // those of an array have none
     return has.which == Where::Has::Which::yes;
   });
 }

@@ -95,12 +95,9 @@ Where::Has Where::has(const Member& member, const CallFacts& call) const {
     if (value == nullptr || is_absent(settled(*value))) return {};
     const Value& inside = settled(*value);
     value = member_of(inside, name);
-    if (value != nullptr) continue;
-    Has has{Has::Which::no, {}};
-    for (const Value& other : inside.members) has.others.push_back(other.name);
-    return has;
+    if (value == nullptr) return {Has::Which::no, &inside};
   }
-  return {Has::Which::yes, {}};
+  return {Has::Which::yes, nullptr};
 }
 
 }  // namespace rtrace::sink

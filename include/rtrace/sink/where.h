@@ -77,11 +77,11 @@ class Where {
   };
   std::vector<Member> members() const;
   // Whether what it names has that member in a call: unknown where a pointer is nil or cannot be read. Where
-  // it has not, `others` are those that there are.
+  // it has not, `without` is what lacks it, in the call's own values.
   struct Has {
     enum class Which : uint8_t { unknown, no, yes };
     Which which = Which::unknown;
-    std::vector<std::string> others;
+    const decode::Value* without = nullptr;
   };
   Has has(const Member& member, const CallFacts& call) const;
 

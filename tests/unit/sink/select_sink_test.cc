@@ -77,8 +77,10 @@ TEST_F(SelectSinkTest, AMemberThatNoCallHadIsSaid) {
   entry.kind = decode::Value::Kind::structure;
   name.name = "name";
   entry.members = {name};
-  decode::Value nil;
+  decode::Value nil, array;
   nil.kind = decode::Value::Kind::nil;
+  array.kind = decode::Value::Kind::array;
+  array.members = {testing::number(1).value, testing::number(2).value};
   const auto notices_of = [&](const std::string& where, const std::vector<decode::Value>& values) {
     notices.clear();
     SelectSink sink = make(0, where + " || arg2 == 0");
@@ -99,6 +101,11 @@ TEST_F(SelectSinkTest, AMemberThatNoCallHadIsSaid) {
       notices_of("ret.x.y == 1", {entry}),
       ElementsAre("--where: no call had 'ret.x.y': what it stands in was never true; no prototype tells of "
                   "members there"));
+  EXPECT_THAT(
+      notices_of("arg1.x == 1", {array}),
+      ElementsAre(
+          "--where: no call had 'arg1.x': what it stands in was never true; no prototype tells of members "
+          "there"));
   EXPECT_THAT(notices_of("arg1.name == 8", {nil, entry}), IsEmpty());
   EXPECT_THAT(notices_of("arg1.other == 8", {nil, nil}), IsEmpty());
 }

@@ -22,7 +22,6 @@ namespace {
 
 constexpr uint32_t kMostFunctions = 1U << 20;
 constexpr size_t kSummariesAtOnce = 64;
-constexpr size_t kDeepestStack = size_t{1} << 20;  // of a thread's stack that is looked at
 
 }  // namespace
 
@@ -200,19 +199,11 @@ bool leads_to_hop(const StoppedThread& thread, const Remains& remains) {
 
 // Frame: kernel arch/x86/include/asm/sigframe.h; the return to rt_sigreturn first, rip at 176, cs behind it
 // at 192.
-bool handler_returns_to(pid_t tid, const tracee::ProcessMemory& memory,
-                        const std::vector<tracee::MapsEntry>& maps,
-                        const std::function<bool(VirtAddr)>& ours) {
+bool handler_returns_to(const StoppedThread& thread, const std::function<bool(VirtAddr)>& ours) {
   constexpr size_t kRip = 176 / 8, kSelectors = 192 / 8;
   constexpr uint64_t kUserCode = 0x33;  // arch/x86/include/asm/segment.h, __USER_CS
-  const auto regs = tracee::registers(tid);
-  if (regs && regs->never_in_program()) return false;
-  const auto* mapping = regs ? tracee::find_mapping(maps, regs->sp()) : nullptr;
-  if (mapping == nullptr) return regs.has_value();
-  const uint64_t size = std::min<uint64_t>(mapping->range.end - regs->sp(), kDeepestStack);
-  std::vector<uint64_t> words(size / sizeof(uint64_t));
-  const size_t got = memory.read(regs->sp(), std::as_writable_bytes(std::span(words)));
-  words.resize(got / sizeof(uint64_t));
+  const auto& words = thread.stack;
+  if (!thread.stack_known) return true;
   for (size_t at = 0; at + kSelectors < words.size(); ++at)
     if ((words[at + kSelectors] & 0xffff) == kUserCode && ours(VirtAddr{words[at + kRip]}) &&
         !ours(VirtAddr{words[at]}))

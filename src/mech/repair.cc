@@ -248,7 +248,8 @@ void Repair::lower_semaphores() {
 }
 
 bool Repair::stack_leads_to_us(pid_t tid) const {
-  return handler_returns_to(tid, memory_, maps_, [this](VirtAddr pc) { return foreign(pc); });
+  const auto thread = look_at(tid, memory_, maps_, Below::red_zone);
+  return thread && handler_returns_to(*thread, [this](VirtAddr pc) { return foreign(pc); });
 }
 
 void Repair::unmap(pid_t fit) {
@@ -315,7 +316,6 @@ void Repair::take_out(HaltedProcess& halted) {
   if (std::any_of(stopped.begin(), stopped.end(), [&](pid_t tid) { return stack_leads_to_us(tid); })) return;
   repaired_.left = "its code leads to them";
   if (jumps_stand(memory_, remains_)) return;
-  repaired_.left.clear();
   repaired_.inert = true;
   const bool open = has_open_calls(memory_, remains_);
   repaired_.left = "a thread is still inside a wrapped call";

@@ -2,11 +2,33 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 
+#include "../../../src/mech/kernel_action.h"
 #include "rtrace/agent/recorder.h"
+#include "tracee/child.h"
+
+extern "C" {
+extern const unsigned char rtrace_test_interrupted[], rtrace_test_restorer[], rtrace_test_restorer_end[];
+}
+
+// What a signal finds the thread in; and what handlers return to, in place of the C library's call of
+// rt_sigreturn.
+asm(R"(
+  .pushsection .text
+  .globl rtrace_test_interrupted, rtrace_test_restorer, rtrace_test_restorer_end
+rtrace_test_interrupted:
+  ud2
+rtrace_test_restorer:
+  pause
+  jmp rtrace_test_restorer
+rtrace_test_restorer_end:
+  .popsection
+)");
 
 namespace rtrace::mech {
 namespace {
@@ -88,6 +110,80 @@ class ControlOfOne {
   void* memory_ = nullptr;
   Remains remains_;
 };
+
+VirtAddr address_of(const unsigned char* code) {
+  return {reinterpret_cast<uint64_t>(code)};
+}
+
+void handle(int signal, void (*handler)(int), uint64_t flags) {
+  constexpr uint64_t kRestorerFlag = 0x04000000;  // SA_RESTORER
+  const KernelAction action{reinterpret_cast<uint64_t>(handler), flags | kRestorerFlag,
+                            address_of(rtrace_test_restorer).value, 0};
+  if (syscall(SYS_rt_sigaction, signal, &action, nullptr, sizeof(uint64_t)) != 0) abort();
+}
+
+// A thread that a signal has interrupted in `rtrace_test_interrupted`, and whose last handler is about to
+// end.
+class InHandler {
+ public:
+  enum class Handlers : uint8_t { one, one_more_on_another_stack };
+  explicit InHandler(Handlers handlers) : child_([this, handlers] { return run(handlers); }) {}
+
+  // Stops it once it has come into `where`.
+  std::optional<StoppedThread> look(Range where) const {
+    const pid_t pid = child_.pid();
+    if (!about_to_end_.wait() || !tests::seize_and_stop(pid)) return std::nullopt;
+    for (;;) {
+      const auto regs = tracee::registers(pid);
+      if (!regs) return std::nullopt;
+      if (where.contains(regs->pc())) return look_at(pid, tracee::ProcessMemory(pid), tracee::read_maps(pid));
+      (void)tracee::resume(pid);
+      (void)tracee::interrupt(pid);
+      if (!tracee::consume(pid, tracee::Block::yes)) return std::nullopt;
+    }
+  }
+
+ private:
+  int run(Handlers handlers) const {
+    static const tests::Pipe* about_to_end;
+    about_to_end = &about_to_end_;
+    static std::byte other_stack[1 << 16];
+    const stack_t stack{other_stack, 0, sizeof other_stack};
+    if (sigaltstack(&stack, nullptr) != 0) abort();
+    const auto last = [](int) { about_to_end->signal(); };
+    handle(SIGUSR1, last, SA_ONSTACK);
+    if (handlers == Handlers::one)
+      handle(SIGILL, last, 0);
+    else
+      handle(
+          SIGILL, [](int) { raise(SIGUSR1); }, 0);
+    reinterpret_cast<void (*)()>(address_of(rtrace_test_interrupted).value)();
+    return 1;
+  }
+
+  tests::Pipe about_to_end_;
+  tests::Child child_;
+};
+
+const Range kRestorer{address_of(rtrace_test_restorer), address_of(rtrace_test_restorer_end)};
+bool is_interrupted_code(VirtAddr pc) {
+  return Range{address_of(rtrace_test_interrupted), kRestorer.begin}.contains(pc);
+}
+
+TEST(LeftWrappers, AHandlerThatHasReturnedToWhatCallsSigreturnStillReturnsToWhatItInterrupted) {
+  const InHandler child(InHandler::Handlers::one);
+  const auto thread = child.look(kRestorer);
+  ASSERT_TRUE(thread);
+  EXPECT_TRUE(handler_returns_to(*thread, is_interrupted_code));
+  EXPECT_FALSE(handler_returns_to(*thread, [](VirtAddr pc) { return kRestorer.contains(pc); }));
+}
+
+TEST(LeftWrappers, AHandlerOnAStackOfItsOwnHasAnotherBelowIt) {
+  const InHandler child(InHandler::Handlers::one_more_on_another_stack);
+  const auto thread = child.look(kRestorer);
+  ASSERT_TRUE(thread);
+  EXPECT_TRUE(handler_returns_to(*thread, is_interrupted_code));
+}
 
 TEST(LeftWrappers, WhereTheSharedMemoryIsGoneNoCallIsOpen) {
   EXPECT_FALSE(ControlOfOne(1).has_open_calls());

@@ -38,7 +38,8 @@ std::vector<CallSlot> slots_of(const Image& image, const DynamicSymbols& symbols
                      .relocation = type == R_X86_64_JUMP_SLOT ? CallSlot::Relocation::jump_slot
                                                               : CallSlot::Relocation::glob_dat,
                      .stub = {},
-                     .tail_jumps = {}});
+                     .tail_jumps = {},
+                     .loads = {}});
   });
   std::stable_sort(slots.begin(), slots.end(),
                    [](const CallSlot& a, const CallSlot& b) { return a.slot < b.slot; });
@@ -55,8 +56,11 @@ CallSlot& slot_at(std::vector<CallSlot>& slots, ElfAddr address) {
 }
 
 void add_direct(CallSlot& slot, const SlotReference& reference) {
-  slot.called_directly = true;
-  if (reference.kind == SlotReference::Kind::jump) slot.tail_jumps.push_back(reference.address);
+  using Kind = SlotReference::Kind;
+  slot.called_directly |= reference.kind != Kind::address;
+  if (reference.kind == Kind::jump) slot.tail_jumps.push_back(reference.address);
+  if (reference.kind == Kind::load || reference.kind == Kind::address)
+    slot.loads.push_back(reference.address);
 }
 
 bool is_plt(const Section& section) {
@@ -148,8 +152,7 @@ void CallSlots::resolve_by_sections() {
     CodeBytes code{{section.header.sh_addr}, image_.contents(section)};
     for (const SlotReference& reference : find_slot_references(code, addresses_)) {
       CallSlot& slot = slot_at(slots_, reference.slot);
-      if (!slot.stub && reference.kind == SlotReference::Kind::jump)
-        slot.stub = stub_begin(code, reference.address);
+      if (!slot.stub) slot.stub = stub_of(code, reference);
     }
   }
 }

@@ -56,7 +56,8 @@ class Scan {
   }
 
   SlotReference::Kind kind_of(size_t at) const {
-    if (code_.bytes[at] == kMove) return SlotReference::Kind::load;
+    if (code_.bytes[at] == kMove)
+      return is_called_later(at) ? SlotReference::Kind::load : SlotReference::Kind::address;
     return code_.bytes[at + 1] == kCallIndirect ? SlotReference::Kind::call : SlotReference::Kind::jump;
   }
 
@@ -103,8 +104,7 @@ class Scan {
     if (slot < slots_.front() || slots_.back() < slot ||
         !std::binary_search(slots_.begin(), slots_.end(), slot))
       return;
-    const SlotReference::Kind kind = kind_of(at);
-    if (kind != SlotReference::Kind::load || is_called_later(at)) found_.push_back({address, slot, kind});
+    found_.push_back({address, slot, kind_of(at)});
   }
 
   const CodeBytes& code_;
@@ -134,6 +134,15 @@ ElfAddr stub_begin(const CodeBytes& code, ElfAddr jump) {
     begin -= kImmediate + kMoveToR11d.size();
   if (ends_with(code.bytes, begin, kEndbr64)) begin -= kEndbr64.size();
   return code.address + begin;
+}
+
+std::optional<ElfAddr> stub_of(const CodeBytes& code, const SlotReference& reference) {
+  constexpr std::array<uint8_t, 3> kMoveToR11 = {0x4c, 0x8b, 0x1d};
+  constexpr uint64_t kRex = 1;
+  if (reference.kind == SlotReference::Kind::jump) return stub_begin(code, reference.address);
+  const uint64_t end = reference.address - code.address + kMoveToR11.size() - kRex;
+  if (!ends_with(code.bytes, end, kMoveToR11)) return std::nullopt;
+  return reference.address - kRex;
 }
 
 }  // namespace rtrace::elf

@@ -22,7 +22,8 @@ class SlotPlanner {
     if (slot.stub) add_stub(slot, callee);
     // Without a stub the code loads the slot itself, and does not show it by a `call *slot(%rip)` where the
     // compiler keeps the address in a register.
-    if (!slot.stub || slot.called_directly || !slot.tail_jumps.empty()) add_entry(slot, definition, callee);
+    const std::vector<TailJump> jumps = tail_jumps(slot);
+    if (!slot.stub || slot.called_directly || !jumps.empty()) add_entry(slot, definition, callee, jumps);
   }
 
  private:
@@ -30,6 +31,20 @@ class SlotPlanner {
     VirtAddr address;
     std::string from;  // how it was found
   };
+  struct TailJump {
+    ElfAddr address;
+    const char* form;
+  };
+
+  std::vector<TailJump> tail_jumps(const CallSlot& slot) const {
+    std::vector<TailJump> jumps;
+    for (const ElfAddr jump : slot.tail_jumps)
+      if (is_instruction_start(*caller_.file, jump)) jumps.push_back({jump, "jmp *slot(%rip)"});
+    for (const ElfAddr jump : register_jumps(*caller_.file, slot)) jumps.push_back({jump, "jmp *%reg"});
+    std::erase_if(jumps,
+                  [&](const TailJump& jump) { return !caller_.maps_executable(caller_.at(jump.address)); });
+    return jumps;
+  }
 
   void add_stub(const CallSlot& slot, const std::string& callee) {
     bool lazy = slot.relocation == CallSlot::Relocation::jump_slot;
@@ -39,26 +54,28 @@ class SlotPlanner {
     add(slot, point(slot, address, caller_, callee, lazy ? "PLT stub" : "stub in .plt.got"));
   }
 
-  void add_entry(const CallSlot& slot, const std::optional<Definition>& definition,
-                 const std::string& callee) {
+  void add_entry(const CallSlot& slot, const std::optional<Definition>& definition, const std::string& callee,
+                 std::span<const TailJump> jumps) {
     auto entry = find_entry(slot, definition);
     if (!entry) return;
     const LoadedObject* where = view_.executable_at(entry->address);
     if (where == nullptr) return decline(slot, "the definition is not in an executable segment", false);
-    std::string_view why =
-        slot.stub ? "calls around the stub" : "no stub (-fno-plt, or only its address is taken)";
+    const bool way_unknown = !slot.stub && !slot.called_directly && jumps.empty();
+    const std::string_view why = way_unknown ? "no stub, nor a call by its slot: only its address is taken"
+                                 : slot.stub ? "calls around the stub"
+                                             : "no stub (-fno-plt)";
     const std::string& prototype_object = callee.empty() ? where->name() : callee;
     ProbePoint at_entry = point(slot, entry->address, *where, prototype_object,
                                 fmt::format("callee's entry, {}: {}", entry->from, why));
     at_entry.only_from_caller = true;
+    at_entry.way_unknown = way_unknown;
     const bool alone = !slot.stub && slot.relocation == CallSlot::Relocation::glob_dat;
     if (alone) at_entry.slot = caller_.at(slot.slot);
     const VirtAddr through = at_entry.slot;
     add(slot, std::move(at_entry));
-    for (ElfAddr jump : slot.tail_jumps) {
-      if (!caller_.maps_executable(caller_.at(jump)) || !is_instruction_start(*caller_.file, jump)) continue;
-      ProbePoint tail =
-          point(slot, caller_.at(jump), caller_, prototype_object, "tail call: jmp *slot(%rip)");
+    for (const TailJump& jump : jumps) {
+      ProbePoint tail = point(slot, caller_.at(jump.address), caller_, prototype_object,
+                              std::string("tail call: ") + jump.form);
       tail.tail_jump = true;
       tail.slot = through;
       add(slot, std::move(tail));

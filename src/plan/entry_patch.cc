@@ -105,11 +105,12 @@ std::optional<arch::Refused> Examination::forbidden_by(const arch::Reference& ca
   const ElfAddr target = in_file(candidate.target);
   const bool to_hop = entry.hop && ElfRange{*entry.hop, *entry.hop + arch::kNearJump}.contains(target);
   if (!to_hop && !arch::forbids(candidate, covered, origin)) return std::nullopt;
-  auto start = own ? entry.function : function_start(file_, place);
+  const auto around = own ? ElfRange{entry.function, place} : function_around(file_, place);
   // Where nothing says what the bytes are, they may be what they read as.
-  std::string_view why = start ? why_forbidden(candidate, entry, origin)
-                               : "bytes of no known function may lead to inside the jump";
-  if (start && !arch::is_reference(candidate, code_between(*start, candidate.place), as_mapped(*start)))
+  std::string_view why = around ? why_forbidden(candidate, entry, origin)
+                                : "bytes of no known function may lead to inside the jump";
+  if (around &&
+      !arch::is_reference(candidate, code_between(around->begin, candidate.place), as_mapped(around->begin)))
     return std::nullopt;
   return arch::Refused{fmt::format(
       "{}: {} at {}", why, arch::disassemble(file_.bytes_at(place, arch::kMaxInsn), candidate.place), place)};

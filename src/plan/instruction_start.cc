@@ -2,16 +2,18 @@
 
 #include "planners.h"
 #include "rtrace/arch/insn.h"
+#include "rtrace/arch/register_jumps.h"
 
 namespace rtrace::plan {
 
 // .eh_frame first: its ranges are exact, and stripped objects have them too.
-std::optional<ElfAddr> function_start(const elf::ElfFile& file, ElfAddr address) {
+std::optional<ElfRange> function_around(const elf::ElfFile& file, ElfAddr address) {
   const auto& ranges = file.frame_ranges();
   auto behind = std::upper_bound(ranges.begin(), ranges.end(), address,
                                  [](ElfAddr wanted, const ElfRange& range) { return wanted < range.begin; });
-  if (behind != ranges.begin() && std::prev(behind)->contains(address)) return std::prev(behind)->begin;
-  if (auto function = file.function_at(address)) return function->address;
+  if (behind != ranges.begin() && std::prev(behind)->contains(address)) return *std::prev(behind);
+  if (auto function = file.function_at(address))
+    return ElfRange{function->address, function->address + function->size};
   return std::nullopt;
 }
 
@@ -31,8 +33,23 @@ std::optional<ElfAddr> walk(const elf::ElfFile& file, ElfAddr from, ElfAddr addr
 }  // namespace
 
 bool is_instruction_start(const elf::ElfFile& file, ElfAddr address) {
-  const auto start = function_start(file, address);
-  return start && walk(file, *start, address) == address;
+  const auto function = function_around(file, address);
+  return function && walk(file, function->begin, address) == address;
+}
+
+std::vector<ElfAddr> register_jumps(const elf::ElfFile& file, const elf::CallSlot& slot) {
+  std::vector<ElfAddr> found;
+  ElfRange last{};
+  for (const ElfAddr load : slot.loads) {  // in the order of addresses
+    const auto function = function_around(file, load);
+    if (!function || *function == last) continue;
+    last = *function;
+    const VirtAddr begin{function->begin.value};
+    for (const VirtAddr jump : arch::find_register_jumps(file.bytes_at(function->begin, function->size()),
+                                                         begin, {slot.slot.value}))
+      found.push_back({jump.value});
+  }
+  return found;
 }
 
 SymbolPlaces::SymbolPlaces(const elf::ElfFile& file)

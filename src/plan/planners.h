@@ -32,6 +32,9 @@ void plan_calls_into_libraries(const ProcessView& view, const ActiveRequest& act
 // change that one.
 bool is_instruction_start(const elf::ElfFile& file, ElfAddr address);
 
+// Where the object may call the slot's function by a `jmp *%reg`: in functions that load it. By address.
+std::vector<ElfAddr> register_jumps(const elf::ElfFile& file, const elf::CallSlot& slot);
+
 // The same of what symbols name, which may be wrong: true, too, where nothing tells of the code there. Asked
 // in the order of addresses, it decodes each function once.
 class SymbolPlaces {
@@ -47,7 +50,7 @@ class SymbolPlaces {
   std::optional<ElfAddr> reached_;  // of that function, by whole instructions
 };
 
-// Where the function that contains the address begins; nullopt where nothing tells.
-std::optional<ElfAddr> function_start(const elf::ElfFile& file, ElfAddr address);
+// The function that contains the address; nullopt where nothing tells.
+std::optional<ElfRange> function_around(const elf::ElfFile& file, ElfAddr address);
 
 }  // namespace rtrace::plan

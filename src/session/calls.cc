@@ -172,7 +172,8 @@ void CallTracer::observe_entry(Task& task, const mech::BreakpointSite& site, std
                                const Owner& owner, VirtAddr return_address, const NeedStopped& need_stopped) {
   Probe& probe = services_.registry.at(owner.probe);
   if (probe.tail_jump) {
-    task.tail_jump = Task::TailJump{owner.caller, regs_.sp(), owner.probe};
+    if (may_jump_to(*task.process->image, site.address, owner))
+      task.tail_jump = Task::TailJump{owner.caller, regs_.sp(), owner.probe};
     return;
   }
   if (!is_owners(task, site.address, owners, owner, return_address) ||

@@ -91,8 +91,11 @@ class CallTracer {
   static void forget_recorded(Task& task, event::CallId call);
   // --- calls_owned.cc
   CallOf call_of(const Task& task, VirtAddr site, const Owner& owner, VirtAddr return_address) const;
+  CallOf by_what_was_called(const Task& task, VirtAddr site, const Owner& owner, VirtAddr return_address,
+                            CallOf else_it_is) const;
   bool is_owners(const Task& task, VirtAddr site, std::span<const Owner> owners, const Owner& owner,
                  VirtAddr return_address) const;
+  bool may_jump_to(Image& image, VirtAddr jump, const Owner& owner) const;
   // A function that jumps to its own first instruction.
   bool is_turn_of_loop(const Task& task, const Probe& probe, VirtAddr site, VirtAddr return_address) const;
   Entered begin_entered(Task& task, Probe& probe, VirtAddr return_address);

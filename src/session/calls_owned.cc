@@ -1,8 +1,10 @@
 // Whose call it is that a thread makes at a site.
 #include <algorithm>
 
+#include "called_function.h"
 #include "calls.h"
 #include "image.h"
+#include "rtrace/arch/register_jumps.h"
 #include "rtrace/plan/name_rank.h"
 
 namespace rtrace::session {
@@ -14,17 +16,49 @@ CallOf CallTracer::call_of(const Task& task, VirtAddr site, const Owner& owner,
   const auto label_of = [&](event::ProbeId id) -> const decode::ProbeLabel& {
     return services_.registry.at(id).label;
   };
-  if (task.tail_jump && task.tail_jump->caller == owner.caller && task.tail_jump->sp == regs_.sp())
-    return label_of(task.tail_jump->probe).name == probe.label.name ? CallOf::its : CallOf::another;
-  // A call that came through the caller's stub has been seen there, by whatever name.
+  if (task.tail_jump && task.tail_jump->sp == regs_.sp()) {
+    const bool its =
+        task.tail_jump->caller == owner.caller && label_of(task.tail_jump->probe).name == probe.label.name;
+    return its ? CallOf::its : CallOf::another;
+  }
+  // A call that came through a stub has been seen there, by whatever name, whoever jumped to it.
   const event::Frame* top = task.stack.top();
   if (top != nullptr && top->identity == event::FrameIdentity::at_entry(regs_, return_address) &&
       top->site != site) {
-    const decode::ProbeLabel& seen = label_of(top->probe);
-    if (seen.kind == decode::ProbeLabel::Kind::call_site && seen.caller == probe.label.caller)
-      return CallOf::another;
+    if (label_of(top->probe).kind == decode::ProbeLabel::Kind::call_site) return CallOf::another;
   }
-  return task.process->image->call_of(probe.label, owner.caller, return_address);
+  const CallOf call = task.process->image->call_of(probe.label, owner.caller, return_address);
+  return call == CallOf::its ? call : by_what_was_called(task, site, owner, return_address, call);
+}
+
+// Where another function was called, the thread has come from there, by tail calls.
+CallOf CallTracer::by_what_was_called(const Task& task, VirtAddr site, const Owner& owner,
+                                      VirtAddr return_address, CallOf else_it_is) const {
+  const Image& image = *task.process->image;
+  const auto called = called_function(image, return_address, regs_);
+  if (!called || *called == site || is_stub(image, *called)) return else_it_is;
+  const auto is_callers = [&](VirtAddr address) {
+    const elf::LoadedObject* object = image.code_at(address);
+    return object != nullptr && object->id == owner.caller;
+  };
+  if (else_it_is == CallOf::unnamed) return is_callers(*called) ? CallOf::unnamed : CallOf::another;
+  const bool may_be_its = services_.registry.at(owner.probe).way_unknown && !is_callers(return_address);
+  return may_be_its && is_callers(*called) ? CallOf::unnamed : CallOf::another;
+}
+
+// A `jmp *%reg` may lead elsewhere.
+bool CallTracer::may_jump_to(Image& image, VirtAddr jump, const Owner& owner) const {
+  const elf::LoadedObject* object = image.code_at(jump);
+  if (object == nullptr) return false;
+  const auto insn = object->file->bytes_at(object->in_file(jump), arch::kMaxInsn);
+  const auto number = arch::branch_register(insn);
+  if (!number) return true;
+  const auto* entry = image.space().find({arch::register_of(regs_, *number)});
+  return entry != nullptr && std::ranges::any_of(entry->probes, [&](const Owner& other) {
+           const Probe& probe = services_.registry.at(other.probe);
+           return other.caller == owner.caller && probe.only_from_caller &&
+                  probe.label.name == services_.registry.at(owner.probe).label.name;
+         });
 }
 
 // Where one function has several names a call is of one of them. Where its code does not tell of which, as

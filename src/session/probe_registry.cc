@@ -50,6 +50,7 @@ Probe made_of(const plan::ProbePoint& point) {
   probe.label = label_of(point);
   probe.only_from_caller = point.only_from_caller;
   probe.tail_jump = point.tail_jump;
+  probe.way_unknown = point.way_unknown;
   probe.no_return = point.no_return;
   probe.requests = point.requests;
   probe.role = point.pair;
@@ -57,9 +58,9 @@ Probe made_of(const plan::ProbePoint& point) {
 }
 
 std::string key_of(const Probe& probe, const plan::ProbePoint& point) {
-  return fmt::format("{}|{}|{}{}{}{}{}|{}", probe.label.text(), point.prototype_object,
+  return fmt::format("{}|{}|{}{}{}{}{}{}|{}", probe.label.text(), point.prototype_object,
                      static_cast<int>(probe.label.kind), static_cast<int>(probe.role), probe.only_from_caller,
-                     probe.tail_jump, probe.no_return, fmt::join(probe.requests, ","));
+                     probe.tail_jump, probe.way_unknown, probe.no_return, fmt::join(probe.requests, ","));
 }
 
 // For static functions of one name may have several prototypes.

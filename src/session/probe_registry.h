@@ -29,7 +29,8 @@ struct Probe {
   uint32_t pair = 0;                              // the same for the begins and ends of one pair
   std::string prototype;                          // where it comes from, for --explain
   std::shared_ptr<const proto::Prototype> known;  // nullptr where arguments are guessed
-  bool only_from_caller = false, tail_jump = false, no_return = false;  // as in ProbePoint
+  bool only_from_caller = false, tail_jump = false, way_unknown = false,
+       no_return = false;  // as in ProbePoint
   std::vector<plan::RequestIndex> requests;
   uint64_t hits = 0;
   bool waits = false;  // what it decodes is found out when it is first asked for

@@ -131,7 +131,7 @@ struct Task : LiveCalls {
   bool stepped_in_vain = false;              // it was to leave a copy, and has not
   std::optional<tracee::InterruptedSyscall> rewound;
   Replays replays;
-  // The thread has just left the object over a `jmp *slot(%rip)`: if it arrives at the entry of what that
+  // The thread has just left the object over a tail jump: if it arrives at the entry of what that
   // jump's probe names with the same stack pointer, that object is the caller. It may have gone to a wrapper
   // instead, which was made meanwhile.
   struct TailJump {

@@ -255,5 +255,42 @@ class Loaded(unittest.TestCase):
                 self.assertEqual(harness.Summary(result.trace).calls(), {"crossing->add": 10, "crossing->twice": 3000}, result)
 
 
+ROUNDS = 40
+
+
+class JumpsByRegister(unittest.TestCase):
+    """What is called several times in a function may be kept in a register, by which the last call is a jump."""
+
+    def counted(self, mechanism, *options, program="by_register"):
+        result = harness.run(["-F", harness.CONF, "--mechanism=" + mechanism, "-c", *options, "--", harness.target(program),
+                              str(ROUNDS)])
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(int(result.stdout), sum(range(ROUNDS)) + 3 * ROUNDS + 6, result)
+        return harness.Summary(result.trace).calls()
+
+    def test_those_of_a_function_that_another_object_has_called_are_the_program_s(self):
+        for mechanism in ("breakpoint", "trampoline", "auto"):
+            with self.subTest(mechanism=mechanism):
+                calls = self.counted(mechanism, "-e", "free@MAIN")
+                self.assertEqual(calls, {"by_register->free": 3 * ROUNDS})
+
+    def test_those_of_a_library_are_its_and_not_the_program_s(self):
+        its, own = {"libthrice.so->add": 3 * ROUNDS}, {"by_register->add": 2}
+        for mechanism in ("breakpoint", "trampoline", "auto"):
+            for options, wanted in ((["-e", "add@libthrice.so"], its), (["-e", "add@MAIN"], own),
+                                    (["-l", "libfixture.so"], its | own), (["-e", "add+thrice"], its | own | {
+                                        "by_register->thrice": ROUNDS})):
+                with self.subTest(mechanism=mechanism, options=options):
+                    self.assertEqual(self.counted(mechanism, *options), wanted)
+
+    def test_a_jump_that_leads_elsewhere_is_no_call(self):
+        """The C library's printf jumps by registers to its own labels, and loads its slots."""
+        result = harness.run(["--explain", "-e", "*@libc.so.6", "--", harness.target("by_register"), "1"])
+        self.assertEqual(result.status, 0, result)
+        self.assertIn("_IO_funlockfile at", result.stderr)
+        self.assertNotIn("_IO_funlockfile at", "".join(
+            line for line in result.stderr.splitlines(True) if "jmp *%reg" in line))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -47,6 +47,9 @@ struct CallSlot {
   // prefix may stand before it, and the instruction ends 6 bytes later. Candidates: that an instruction
   // stands there is not verified, which takes disassembling the containing function from its start.
   std::vector<ElfAddr> tail_jumps;
+  // The same of `mov slot(%rip), %reg`, where the address may be of use for anything. Known once direct
+  // references are.
+  std::vector<ElfAddr> loads;
 };
 
 using WantedSlot = std::function<bool(const CallSlot&)>;

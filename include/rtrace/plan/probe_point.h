@@ -24,9 +24,9 @@ using RequestIndex = size_t;
 
 struct ProbePoint {
   ProbeKind kind = ProbeKind::entry;
-  VirtAddr address;  // where the thread must be seen: a stub, a function's entry, or a `jmp *slot(%rip)`
-  elf::ObjectId object{};            // the object that maps the address
-  std::string name;                  // as it is printed: the symbol's name that the rule of aliases picks
+  VirtAddr address;        // where the thread must be seen: a stub, a function's entry, or a tail jump
+  elf::ObjectId object{};  // the object that maps the address
+  std::string name;        // as it is printed: the symbol's name that the rule of aliases picks
   std::vector<std::string> aliases;  // the other names of the address
   std::string library;               // printed after '@' for entries; empty for the main program's own
   std::string caller;                // printed before "->" for call sites; empty where it is hidden
@@ -35,8 +35,12 @@ struct ProbePoint {
   // when the return address lies in the caller's executable segments, or when the thread came there over one
   // of the caller's tail jumps.
   bool only_from_caller = false;
-  bool tail_jump =
-      false;  // the address is a `jmp *slot(%rip)` of the caller, followed by the entry: one call
+  // The address is a `jmp *slot(%rip)` of the caller, or a `jmp *%reg` that may lead where the slot does,
+  // followed by the entry: one call.
+  bool tail_jump = false;
+  // No instruction was found by which the caller calls through its slot: how it does so is not known, nor
+  // where its tail jumps are.
+  bool way_unknown = false;
   // The caller's GOT slot through which both of these go, where no stub goes through it too. 0: there is
   // none, or more than one.
   VirtAddr slot;

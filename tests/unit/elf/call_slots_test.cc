@@ -96,6 +96,19 @@ TEST(CallSlots, OfNoPltCodeAreCalledDirectlyAndTailCalled) {
   }
 }
 
+TEST(CallSlots, WhereTheAddressIsLoadedIsKnown) {
+  for (const char* name : {"no_plt", "lazy"}) {
+    const auto file = open_fixture(name);
+    const CallSlot* puts = slot_of(*file, "puts");
+    ASSERT_NE(puts, nullptr);
+    ASSERT_FALSE(puts->loads.empty()) << name;
+    for (const ElfAddr load : puts->loads) EXPECT_EQ(file->bytes_at(load, 1)[0], std::byte{0x8b}) << name;
+    const CallSlot* strtol = slot_of(*file, "strtol");
+    ASSERT_NE(strtol, nullptr);
+    EXPECT_THAT(strtol->loads, IsEmpty()) << name;
+  }
+}
+
 TEST(CallSlots, FoundByNameSayTheSameAsTheWholeList) {
   for (const char* name : {"lazy", "ibt_now", "no_plt"}) {
     auto all = open_fixture(name), asked = open_fixture(name);
@@ -106,6 +119,7 @@ TEST(CallSlots, FoundByNameSayTheSameAsTheWholeList) {
       EXPECT_EQ(found[0].stub, slot.stub);
       EXPECT_EQ(found[0].called_directly, slot.called_directly) << slot.name;
       EXPECT_EQ(found[0].tail_jumps, slot.tail_jumps);
+      EXPECT_EQ(found[0].loads, slot.loads);
     }
     EXPECT_THAT(asked->find_call_slots("no_such_function"), IsEmpty());
   }
@@ -122,6 +136,7 @@ TEST(CallSlots, FoundByAConditionSayTheSameAsTheWholeList) {
       EXPECT_EQ(found[0].stub, slot.stub);
       EXPECT_EQ(found[0].called_directly, slot.called_directly) << slot.name;
       EXPECT_EQ(found[0].tail_jumps, slot.tail_jumps);
+      EXPECT_EQ(found[0].loads, slot.loads);
       names.push_back(slot.name);
     }
     std::vector<std::string_view> asked_names;

@@ -227,6 +227,11 @@ void Trampolines::note_lent(const BorrowedFrame& frame) {
   if (std::ranges::find(lent_, frame) == lent_.end()) lent_.push_back(frame);
 }
 
+bool Trampolines::returns_to_wrapper(VirtAddr return_address) const {
+  return space_.in_copy(return_address) ||
+         std::ranges::any_of(lent_, [&](const BorrowedFrame& frame) { return frame.ret == return_address; });
+}
+
 bool Trampolines::publish(Entry& entry) {
   const agent::EntryNote& note = entry.note;
   const VirtAddr at{note.address};

@@ -202,6 +202,7 @@ CallTracer::Entered CallTracer::begin_entered(Task& task, Probe& probe, VirtAddr
   entered.call = static_cast<event::CallId>(next_call_++);
   entered.depth = static_cast<unsigned>(task.stack.depth());
   entered.return_address = return_address;
+  entered.callers = callers_return(task, return_address);
   entered.task = &task;
   return entered;
 }
@@ -262,7 +263,7 @@ void CallTracer::add_unseen(const Entered& entered, const std::vector<decode::Va
 std::string CallTracer::caller_of(const Entered& entered) {
   if (entered.probe->label.kind != decode::ProbeLabel::Kind::entry) return {};
   const auto& image = entered.task->process->image;
-  const auto* object = image != nullptr ? image->code_at(entered.return_address) : nullptr;
+  const auto* object = image != nullptr ? image->code_at(entered.callers) : nullptr;
   return object != nullptr ? object->name() : std::string();
 }
 
@@ -275,7 +276,7 @@ void CallTracer::report_entry(Entered& entered) {
   record.label = &entered.probe->label;
   record.call = entered.call;
   record.depth = entered.depth;
-  record.return_address = entered.return_address;
+  record.return_address = entered.callers;
   record.arguments = std::move(decoded.arguments);
   record.more_at_return = decoded.more_at_return;
   if (entered.unseen != nullptr) {

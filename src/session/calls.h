@@ -61,7 +61,8 @@ class CallTracer {
     event::CallId call{};
     unsigned depth = 0;
     VirtAddr return_address;
-    const std::string* unseen = nullptr;                  // why the return cannot be seen, or nullptr
+    VirtAddr callers;                     // the same, or, where that is a wrapper's, what it returns to
+    const std::string* unseen = nullptr;  // why the return cannot be seen, or nullptr
     std::optional<decode::CallDecoder::Entered> decoded;  // already, because it needed the thread stopped
     std::optional<arch::VectorRegs> vectors;
     Task* task = nullptr;
@@ -95,6 +96,7 @@ class CallTracer {
                             CallOf else_it_is) const;
   bool is_owners(const Task& task, VirtAddr site, std::span<const Owner> owners, const Owner& owner,
                  VirtAddr return_address) const;
+  VirtAddr callers_return(const Task& task, VirtAddr return_address) const;
   bool may_jump_to(Image& image, VirtAddr jump, const Owner& owner) const;
   // A function that jumps to its own first instruction.
   bool is_turn_of_loop(const Task& task, const Probe& probe, VirtAddr site, VirtAddr return_address) const;

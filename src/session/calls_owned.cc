@@ -46,6 +46,19 @@ CallOf CallTracer::by_what_was_called(const Task& task, VirtAddr site, const Own
   return may_be_its && is_callers(*called) ? CallOf::unnamed : CallOf::another;
 }
 
+// Of what a wrapped function calls as the last thing it does: where the wrapper returns to.
+VirtAddr CallTracer::callers_return(const Task& task, VirtAddr return_address) const {
+  const auto& image = task.process->image;
+  const mech::Trampolines* trampolines = image != nullptr ? image->trampolines() : nullptr;
+  if (trampolines == nullptr || !trampolines->begun()) return return_address;
+  for (size_t below = 0; trampolines->returns_to_wrapper(return_address); ++below) {
+    const event::Frame* outer = task.stack.top(below);
+    if (outer == nullptr) break;
+    return_address = outer->identity.return_address;
+  }
+  return return_address;
+}
+
 // A `jmp *%reg` may lead elsewhere.
 bool CallTracer::may_jump_to(Image& image, VirtAddr jump, const Owner& owner) const {
   const elf::LoadedObject* object = image.code_at(jump);

@@ -45,6 +45,7 @@ void CallTracer::observe_instants(Task& task, const mech::BreakpointSite& site) 
                     static_cast<event::CallId>(next_call_++),
                     static_cast<unsigned>(task.stack.depth()),
                     site.address,
+                    site.address,
                     nullptr,
                     std::nullopt,
                     std::nullopt,

@@ -43,6 +43,11 @@ class Calls(unittest.TestCase):
         self.assertEqual({(call["kind"], call["object"]) for call in lines.calls}, {("plt", "libfixture.so")})
         self.assertTrue(all(call["caller"] in (None, "calls_now") for call in lines.calls))
 
+    def test_what_is_called_by_a_tail_call_has_the_caller_that_it_returns_to(self):
+        lines = trace("-F", harness.CONF, "-x", "tail_outer+tail_inner@libfixture.so", "--", ENTRIES, "tail")
+        self.assertEqual([(call["name"], call["caller"]) for call in lines.calls],
+                         2 * [("tail_inner", "entries"), ("tail_outer", "entries")])
+
     def test_inner_calls_stand_before_the_calls_they_were_made_in(self):
         lines = trace(*FIXTURE, "--", ENTRIES, "nested")
         self.assertEqual([(call["name"], call["depth"]) for call in lines.calls],

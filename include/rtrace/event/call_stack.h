@@ -152,8 +152,11 @@ class CallStack {
 
   size_t depth() const { return active_.size() + nested_; }
   size_t size() const { return active_.size() + left_.list.size(); }
-  // The newest active frame, for signal handlers and backtraces.
-  const Frame* top() const { return active_.empty() ? nullptr : &active_.back().frame; }
+  // The newest active frame, or one of those that it stands on, for signal handlers and backtraces; nullptr
+  // where there is none.
+  const Frame* top(size_t below = 0) const {
+    return below < active_.size() ? &active_[active_.size() - 1 - below].frame : nullptr;
+  }
 
  private:
   struct Entry {

@@ -101,6 +101,10 @@ class Trampolines {
   // what is overwritten, or in the breakpoint's copy of it, are sent on.
   Answer install(const Function& function, std::span<const StoppedThread> threads);
 
+  // Whether a wrapped function returns there, and not to its caller: what it calls as the last thing it does
+  // finds that address.
+  bool returns_to_wrapper(VirtAddr return_address) const;
+
   // The functions' own first bytes and the slots' own values again, in this memory or in that of a fork
   // child. Wrappers that are running go on.
   void restore(const tracee::ProcessMemory& memory) const;

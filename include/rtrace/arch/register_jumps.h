@@ -12,9 +12,9 @@
 namespace rtrace::arch {
 
 // Each `jmp *%reg` of the function at which the register may hold what a `mov slot(%rip), %reg` of it has
-// loaded, moved to another register or to the stack and back where need be, on some way that its code shows. A
-// jump of a switch is none: its register has been computed. `function` stands at `begin`, where an instruction
-// starts; what is no instruction ends it.
+// loaded, moved to another register or to the stack and back where need be, on some way that its code shows.
+// A jump of a switch is none: its register has been computed. `function` stands at `begin`, where an
+// instruction starts; what is no instruction ends it.
 std::vector<VirtAddr> find_register_jumps(std::span<const std::byte> function, VirtAddr begin, VirtAddr slot);
 
 // The register by which a `jmp *%reg` or a `call *%reg` goes, as instructions number them: rax, rcx, rdx,

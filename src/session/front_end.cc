@@ -158,7 +158,9 @@ void FrontEnd::on_interrupt(int signal, bool from_terminal) {
   const uint64_t time = monotonic_now();
   const bool twice = last_interrupt_ != 0 && time - last_interrupt_ < kTwice;
   last_interrupt_ = time;
-  if (!commands_own || twice) request_detach();
+  if (commands_own && !twice) return;
+  let_go_by_ = signal;
+  request_detach();
 }
 
 void FrontEnd::on_child() {
@@ -171,7 +173,6 @@ void FrontEnd::on_child() {
     engine_ = 0;
     if (!engine_died_) return;
     heal_after_engine(WIFSIGNALED(status));
-    shared_->detach_requested = 1;  // the command, too, is let go of
   }
 }
 
@@ -279,12 +280,12 @@ void FrontEnd::heal_after_engine(bool killed) {
     if (!why.empty()) stays[why].push_back(pid);
   }
   for (const auto& [why, pids] : stays) say(describe_staying_pages(pids, why));
-  say(
-      fmt::format("the tracing engine {} (at: {}); {} place{} in the code of {} process{} put back, all "
+  say(fmt::format("the tracing engine {} (at: {}); {} place{} in the code of {} process{} put back, all "
                   "traced processes run on untraced{}",
                   killed ? "was killed" : "has ended", name_of(static_cast<Moment>(shared_->moment.load())),
                   places, places == 1 ? "" : "s", outcomes.size(), outcomes.size() == 1 ? "" : "es",
-                  shared_->wrapping != 0 ? "; calls by trampoline of the last moments are lost" : ""));
+                  shared_->wrapping != 0 ? "; calls by trampoline of the last moments are lost" : "") +
+      (command_ && !command_status_ ? "; the command is waited for" : ""));
 }
 
 int FrontEnd::exit_status() const {
@@ -303,6 +304,7 @@ int FrontEnd::exit_status() const {
     raise(signal);
     return 128 + signal;
   }
+  if (command_ && let_go_by_ != 0 && !options_.ltrace_compat) return 128 + let_go_by_;
   return shared_->attach_failed != 0 ? 1 : 0;
 }
 
@@ -327,8 +329,9 @@ int FrontEnd::run() {
   // ordinary code before its exec.
   loop();
   if (!finish_output()) _exit(1);  // the writer is stuck in its write
-  output_.close({signal_fd_.get(), [this] { return is_told_to_end(); }});
-  const int status = launched && !cannot_write_ ? exit_status() : 1;
+  const std::string unread = output_.close({signal_fd_.get(), [this] { return is_told_to_end(); }});
+  if (!unread.empty()) say(fmt::format("the command that was to read the output {}", unread));
+  const int status = launched && !cannot_write_ && unread.empty() ? exit_status() : 1;
   end_at_once(status);
   return status;
 }

@@ -33,12 +33,13 @@ class OutputFile {
   OutputFile(const std::string& target, bool append);
   ~OutputFile() { close({}); }
   // Waits for the end of the command that reads it (-o '|COMMAND'), for as long as it is not `told` to give
-  // up by what it asks for after each signal (a signalfd). Nothing may be written behind it.
+  // up by what it asks for after each signal (a signalfd). Nothing may be written behind it. Answers why that
+  // command did not read, where it could not be run or died of a signal; else nothing.
   struct Interrupts {
     int fd = -1;
     std::function<bool()> told = {};
   };
-  void close(const Interrupts& interrupts);
+  std::string close(const Interrupts& interrupts);
   // False where nobody reads it any more; `error_number` then says why.
   bool write(std::string_view bytes);
   bool is_stderr() const { return fd_ == 2; }
@@ -150,6 +151,7 @@ class FrontEnd {
     std::string switches;  // then
   } engine_watch_;
   uint64_t last_interrupt_ = 0;
+  int let_go_by_ = 0;  // the signal that has told us to let go of the command
   std::optional<RingReader> reader_;
   std::thread writer_;                      // once there is something to write
   std::optional<uint64_t> writing_is_due_;  // ns of CLOCK_MONOTONIC

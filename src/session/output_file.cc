@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "front_end.h"
@@ -28,6 +29,16 @@ pid_t start_pipe_reader(const std::string& command, UniqueFd& write_end) {
   close(ends[0]);
   write_end.reset(ends[1]);
   return pid;
+}
+
+// Any other status may mean what it does of grep(1).
+std::string why_not_read(int status) {
+  constexpr int kCannotRun = 126;  // and 127, sh(1)
+  if (WIFSIGNALED(status) && WTERMSIG(status) != SIGPIPE)
+    return fmt::format("was ended by SIG{}", sigabbrev_np(WTERMSIG(status)));
+  if (WIFEXITED(status) && (WEXITSTATUS(status) == kCannotRun || WEXITSTATUS(status) == kCannotRun + 1))
+    return "could not be run";
+  return {};
 }
 
 // A FIFO is opened once somebody reads it (fifo(7)), which may be never.
@@ -62,18 +73,20 @@ OutputFile::OutputFile(const std::string& target, bool append) {
   fd_ = owned_.get();
 }
 
-void OutputFile::close(const Interrupts& interrupts) {
+std::string OutputFile::close(const Interrupts& interrupts) {
   owned_.reset();
   const pid_t reader = std::exchange(pipe_reader_, 0);
-  if (reader <= 0) return;
+  if (reader <= 0) return {};
   const UniqueFd end(static_cast<int>(syscall(SYS_pidfd_open, reader, 0)));  // Linux 5.3
   while (end && interrupts.fd >= 0) {
     pollfd fds[] = {{end.get(), POLLIN, 0}, {interrupts.fd, POLLIN, 0}};
     if (poll(fds, 2, -1) < 0 && errno != EINTR) break;
     if (fds[0].revents != 0) break;
-    if (fds[1].revents != 0 && interrupts.told()) return;
+    if (fds[1].revents != 0 && interrupts.told()) return {};
   }
-  waitpid(reader, nullptr, 0);
+  int status = 0;
+  waitpid(reader, &status, 0);
+  return why_not_read(status);
 }
 
 int write_all(int fd, std::string_view bytes) {

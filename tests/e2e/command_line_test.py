@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import harness
+from survival_test import engine_of
 
 
 def program(*words):
@@ -112,6 +113,14 @@ class Output(unittest.TestCase):
             rtrace.kill()
             rtrace.wait()
             open(fifo, "w").close()
+
+    def test_one_that_cannot_be_run_or_dies_of_a_signal_is_told_of(self):
+        for command, why in (("/no/such/program", "could not be run"), ("cat >&2; kill -SEGV $$", "was ended by SIGSEGV")):
+            with self.subTest(command=command):
+                result = harness.run(["-o", "|" + command, "-x", "getppid", "--", "true"], separate=False)
+                self.assertEqual(result.status, 1, result)
+                self.assertIn("the command that was to read the output %s\n" % why, result.stderr)
+        self.assertEqual(harness.run(["-o", "|exec grep nothing", "-x", "getppid", "--", "true"], separate=False).status, 0)
 
     def test_a_file_is_replaced_and_with_append_it_grows(self):
         self.traced("-o", self.path)
@@ -293,6 +302,43 @@ class Surroundings(unittest.TestCase):
                 return
             self.assertIn("rtrace: ", done.stderr)
         self.fail(done)
+
+
+class OutlivesRtrace(unittest.TestCase):
+    """A command that rtrace lets go of, or is not traced any more, before its end."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.go, self.marker, self.errors = (os.path.join(folder.name, name) for name in ("go", "marker", "errors"))
+        os.mkfifo(self.go)
+        script = "echo $$ > %s.new; mv %s.new %s; read word < %s; exit 5" % (self.marker, self.marker, self.marker, self.go)
+        with open(self.errors, "w") as errors:
+            self.rtrace = subprocess.Popen(harness.invocation(["-x", "getppid", "--", "sh", "-c", script]),
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                                           env=harness.environment())
+        self.addCleanup(self.rtrace.wait)
+        self.addCleanup(self.rtrace.kill)
+        harness.wait_until(lambda: os.path.exists(self.marker), "the command runs")
+        self.command = int(harness.read_text(self.marker))
+
+    def let_it_end(self):
+        with open(self.go, "w") as go:
+            go.write("on\n")
+        harness.wait_until(lambda: not os.path.exists("/proc/%d" % self.command), "the command has ended")
+
+    def test_one_that_it_is_told_to_let_go_of_leaves_it_the_status_of_the_signal(self):
+        self.rtrace.send_signal(signal.SIGTERM)
+        self.assertEqual(self.rtrace.wait(harness.PATIENCE), 128 + signal.SIGTERM)
+        self.assertTrue(os.path.exists("/proc/%d" % self.command))
+        self.let_it_end()
+
+    def test_one_whose_engine_is_killed_is_waited_for(self):
+        os.kill(engine_of(self.rtrace.pid), signal.SIGKILL)
+        harness.wait_until(lambda: "; the command is waited for\n" in harness.read_text(self.errors), "it is put right")
+        self.assertIsNone(self.rtrace.poll())
+        self.let_it_end()
+        self.assertEqual(self.rtrace.wait(harness.PATIENCE), 1)
 
 
 if __name__ == "__main__":

@@ -237,7 +237,10 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
     if (const auto stopped = need_stopped()) (void)survival.lower(*stopped, image.space());
   const bool withheld = task.process->trap.withheld;
   observe_signal_call(kind, regs, memory, task.process->trap, task.trap_blocked);
-  if (ours) survival.program_set(task.process->trap.kind == TrapDisposition::Kind::standard, image.space());
+  const bool standard = task.process->trap.kind == TrapDisposition::Kind::standard;
+  if (ours && !standard && !survival.is_given_up())
+    reporter_.notice_once(task.process->name, risk_of_own_action(task.process->pid, task.process->name));
+  if (ours) survival.program_set(standard, image.space());
   // Before a hit can take it away: the C library's own system call says all of it.
   // signal() makes a sigaction() of it, before which this very hit may have had it withheld.
   if (task.awaits_signal_call == 0) task.finds_ignored = ours && withheld;

@@ -145,6 +145,10 @@ void Reporter::notice(const std::string& line) {
   if (options_.quiet == 0) say(line);
 }
 
+void Reporter::notice_once(const std::string& about, const std::string& line) {
+  if (noticed_.insert(about).second) notice(line);
+}
+
 void Reporter::note(const std::string& text, const std::string& name) {
   std::string shown_text, shown_name;
   append_printable(shown_text, text, options_.text.render.utf8);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class Reporter {
   void say(const std::string& line);
   // The same, unless -q.
   void notice(const std::string& line);
+  // The same, once for all that it is about.
+  void notice_once(const std::string& about, const std::string& line);
 
   // Said of that name below the summary, where there is one.
   void note(const std::string& text, const std::string& name);
@@ -57,7 +60,8 @@ class Reporter {
   std::vector<std::unique_ptr<sink::Sink>> sinks_;
   uint64_t lost_calls_ = 0;  // that no line could tell of
   bool told_of_loss_ = false;
-  decode::Header last_;  // of the record before
+  std::set<std::string> noticed_;  // notice_once()
+  decode::Header last_;            // of the record before
 };
 
 // Both clocks, now.

@@ -134,6 +134,13 @@ bool Survival::wants_raising() const {
   return (state_ == State::lost || state_ == State::due) && timestamp().monotonic - lost_since_ > kPause;
 }
 
+std::string risk_of_own_action(pid_t pid, const std::string& name) {
+  return fmt::format(
+      "process {} ({}) has set an action for SIGTRAP of its own: SIGKILL of rtrace would kill it at its next "
+      "probe, and others of that name that do so",
+      pid, name);
+}
+
 void Survival::program_set(bool standard, mech::AddressSpace& space) {
   space.handler_stands(false);
   space.rest_mask_syscalls(!standard);  // nothing is carried out then, and the program's handler would go

@@ -83,4 +83,7 @@ class Survival {
   std::string risk_;
 };
 
+// What is told where a program has set an action for SIGTRAP, or ignores it, while it is traced.
+std::string risk_of_own_action(pid_t pid, const std::string& name);
+
 }  // namespace rtrace::session

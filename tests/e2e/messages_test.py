@@ -154,6 +154,26 @@ class OutputThatEnds(unittest.TestCase):
         self.assertIn("No space left on device", result.stderr)
 
 
+class OwnActionForSigtrap(unittest.TestCase):
+    """Who would not survive a kill -9 of rtrace is told of, once for each name."""
+    LINE = r"(?m)^rtrace: process \d+ \((\S+)\) has set an action for SIGTRAP of its own: .*$"
+
+    def said(self, program, *options):
+        result = harness.run(["-f", "-x", "getpid@libc.so.*", *options, "--", "sh", "-c", program], separate=False)
+        self.assertEqual(result.status, 0, result)
+        return re.findall(self.LINE, result.stderr)
+
+    def test_shells_that_trap_their_exit(self):
+        self.assertEqual(self.said("bash -c 'trap : EXIT; true'; bash -c 'trap : EXIT; true'"), ["bash"])
+        self.assertEqual(self.said("bash -c 'trap : EXIT; true'", "-q"), [])
+        self.assertEqual(self.said("bash -c 'true'"), [])
+
+    def test_programs_that_ask_for_it(self):
+        catches = "/usr/bin/python3 -c 'import signal; signal.signal(signal.SIGTRAP, lambda *_: 0)'"
+        self.assertEqual(self.said(catches), ["python3"])
+        self.assertEqual(self.said("/usr/bin/python3 -c 'import signal; signal.signal(signal.SIGUSR1, lambda *_: 0)'"), [])
+
+
 class StalledReader(unittest.TestCase):
     COUNT, LENGTH = 20000, 3900  # 78 MB, where the buffer holds 64 MiB
 

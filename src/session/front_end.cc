@@ -68,6 +68,13 @@ void end_at_once([[maybe_unused]] int status) {
   _exit(status);
 }
 
+// Where memory is short the kernel is to take it from us (proc(5), oom_score_adj): what is traced is as a
+// rule the larger one. Whoever may not have it so goes on without.
+void offer_to_oom_killer(pid_t pid) {
+  const UniqueFd file(open(fmt::format("/proc/{}/oom_score_adj", pid).c_str(), O_WRONLY | O_CLOEXEC));
+  if (file) (void)write_all(file.get(), "1000");
+}
+
 }  // namespace
 
 FrontEnd::FrontEnd(const Options& options) : options_(options), output_(options.output, options.append) {}
@@ -90,6 +97,7 @@ void FrontEnd::start_engine() {
   if (!event_fd_ || !unwritable_fd_) throw Error::from_errno(errno, "eventfd");
   prepare_output();
   const pid_t self = getpid();
+  if (options_.command.empty()) offer_to_oom_killer(self);  // a command would have it from us
   // Blocked until the engine has its handler: we may ask it to end before it has begun.
   sigset_t kick;
   sigemptyset(&kick);
@@ -100,6 +108,7 @@ void FrontEnd::start_engine() {
   if (engine_ == 0) {
     close(ends[0]);
     if (options_.ready_fd >= 0) close(options_.ready_fd);
+    if (!options_.pids.empty()) offer_to_oom_killer(getpid());
     const bool done = run_engine(options_, *shared_, {ends[1], event_fd_.get(), self});
     // _exit skips what only the front end may end: the output file and its pipe reader.
     _exit(done ? 0 : 1);
@@ -215,6 +224,7 @@ void FrontEnd::watch_engine() {
   constexpr unsigned kLooks = 3;
   if (engine_ <= 0 || engine_done_ || kernels_clock() - engine_watch_.looked < kEngineLook) return;
   engine_watch_.looked = kernels_clock();
+  if (!std::exchange(engine_watch_.offered, true)) offer_to_oom_killer(engine_);
   const std::string status = tracee::read_file(fmt::format("/proc/{}/status", engine_));
   const std::string switches = status.substr(std::min(status.find(kSwitches), status.size()));
   const bool stands = status.find("State:\tD") != std::string::npos &&

@@ -149,6 +149,7 @@ class FrontEnd {
     uint64_t looked = 0;   // monotonic ns
     unsigned looks = 0;    // in a row that found it asleep where no signal reaches it
     std::string switches;  // then
+    bool offered = false;  // to the kernel's OOM killer
   } engine_watch_;
   uint64_t last_interrupt_ = 0;
   int let_go_by_ = 0;  // the signal that has told us to let go of the command

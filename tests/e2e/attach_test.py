@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 import harness
+from survival_test import engine_of
 
 
 def waits(count=3):
@@ -275,6 +276,32 @@ class JobControl(unittest.TestCase):
             process.expect("done")
             result = rtrace.stop()
             self.assertEqual((result.status, count(result)), (0, 3), result)
+
+
+class MemoryIsShort(unittest.TestCase):
+    def adjustment(self, pid):
+        return int(harness.read_text("/proc/%d/oom_score_adj" % pid))
+
+    def test_the_engine_is_to_be_ended_first(self):
+        own = self.adjustment(os.getpid())
+        with harness.Target([harness.target("waits"), "3"]) as process:
+            process.expect("pid ")
+            rtrace = harness.Attached(["-F", harness.CONF, "-x", "add"], [process.pid])
+            engine = engine_of(rtrace.process.pid)
+            self.assertEqual((self.adjustment(engine), self.adjustment(process.pid)), (1000, own))
+            rtrace.stop()
+
+    def test_and_that_of_a_command_that_runs_for_long(self):
+        rtrace = subprocess.Popen(harness.invocation(["-x", "getppid", "--", "cat"]), stdin=subprocess.PIPE,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            harness.wait_until(lambda: engine_of(rtrace.pid) and self.adjustment(engine_of(rtrace.pid)) == 1000, "it is offered")
+            cats = [int(pid) for pid in harness.read_text("/proc/%d/task/%d/children" % (rtrace.pid, rtrace.pid)).split()
+                    if int(pid) != engine_of(rtrace.pid)]
+            self.assertEqual([self.adjustment(pid) for pid in cats], [self.adjustment(os.getpid())])
+        finally:
+            rtrace.communicate()
+        self.assertEqual(rtrace.returncode, 0)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@
 #include "image.h"
 #include "rtrace/arch/placement.h"
 #include "rtrace/base/log.h"
+#include "rtrace/tracee/memory_room.h"
+#include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 #include "wrapper_rules.h"
 
@@ -32,6 +34,17 @@ mech::AgentLink::Setting recorder_setting(size_t functions, const Services& serv
   setting.share_inside = services.recorder.inside;
   setting.share_outside = services.recorder.outside;
   return setting;
+}
+
+// What the threads that there are would have it charged; they touch their rings themselves.
+std::string why_no_memory(pid_t pid, const mech::RecorderSize& size) {
+  constexpr uint64_t kTables = uint64_t{2} << 20, kOfThread = uint64_t{1} << 15;
+  constexpr unsigned kMegabyte = 20;
+  const auto room = tracee::memory_room(pid);
+  const uint64_t need = kTables + tracee::read_tasks(pid).size() * (size.ring_bytes + kOfThread);
+  if (!room || *room / 2 >= need) return {};
+  return fmt::format("it may take {} MiB of memory, and its control group has room for {}", need >> kMegabyte,
+                     *room >> kMegabyte);
 }
 
 uint64_t in_nanoseconds(uint64_t ticks, const mech::RecorderShare& share) {
@@ -137,6 +150,9 @@ void Image::examine_entries() {
 // The recorder, and room for the wrappers. What went wrong, in words.
 std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
   if (!services_.no_recorder.empty()) return services_.no_recorder;
+  const mech::AgentLink::Setting setting = recorder_setting(wrapping_.unfinished(), services_);
+  if (wrapping_.trampolines == nullptr || !wrapping_.trampolines->begun())
+    if (std::string failure = why_no_memory(pid_, setting.size); !failure.empty()) return failure;
   const auto stopped = need_stopped();
   if (!stopped) return "no thread of the process could be stopped";
   std::map<elf::ObjectId, uint64_t> bytes;
@@ -152,8 +168,7 @@ std::string Image::prepare_recorder(const NeedStopped& need_stopped) {
   }
   if (wrapping_.trampolines == nullptr)
     wrapping_.trampolines = std::make_unique<mech::Trampolines>(*space_, services_.ledger, *services_.owners);
-  std::string failure =
-      wrapping_.trampolines->begin(means, recorder_setting(wrapping_.unfinished(), services_));
+  std::string failure = wrapping_.trampolines->begin(means, setting);
   if (failure.empty()) failure = hear_recorder(need_stopped);
   if (failure.empty() && services_.recording == agent::Mode::record && !wrapping_.recordings)
     wrapping_.recordings.emplace(wrapping_.trampolines->records());

@@ -278,7 +278,53 @@ class JobControl(unittest.TestCase):
             self.assertEqual((result.status, count(result)), (0, 3), result)
 
 
+def small_group():
+    """A memory control group inside the test's own, to be removed; None where none can be made."""
+    for line in harness.read_text("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("memory", ""):
+            continue
+        folder = os.path.normpath("/sys/fs/cgroup%s%s/rtrace-%d" % ("/memory" if controllers else "", path, os.getpid()))
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+        try:
+            os.mkdir(folder)
+        except OSError:
+            continue
+        if os.path.exists(os.path.join(folder, names[0])):
+            return folder, [os.path.join(folder, name) for name in names]
+        os.rmdir(folder)
+    return None
+
+
 class MemoryIsShort(unittest.TestCase):
+    def test_no_records_are_kept_where_the_process_has_no_room_for_them(self):
+        group = small_group()
+        if group is None:
+            self.skipTest("no memory control group can be made here")
+        folder, (limit, usage) = group
+
+        def is_gone():
+            try:
+                os.rmdir(folder)
+            except OSError:  # a process that has ended leaves it a moment later
+                return False
+            return True
+        self.addCleanup(harness.wait_until, is_gone, "nobody is in the group")
+        with harness.Target([harness.target("waits"), "3"]) as process:
+            process.expect("pid ")
+            with open(os.path.join(folder, "cgroup.procs"), "w") as procs:
+                procs.write("%d" % process.pid)
+            for room, made in ((4 << 20, False), (64 << 20, True)):
+                with open(limit, "w") as file:
+                    file.write("%d" % (int(harness.read_text(usage)) + room))
+                rtrace = harness.Attached(["-F", harness.CONF, "-x", "add", "--mechanism=trampoline"], [process.pid])
+                process.go()
+                process.expect("done")
+                result = rtrace.stop()
+                self.assertEqual(len(result.lines), 3, result)
+                self.assertEqual("its control group has room for" in result.stderr, not made, result)
+                self.assertEqual("1 trampoline, 0 breakpoints" in result.stderr, made, result)
+
     def adjustment(self, pid):
         return int(harness.read_text("/proc/%d/oom_score_adj" % pid))
 

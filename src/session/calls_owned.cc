@@ -17,9 +17,9 @@ CallOf CallTracer::call_of(const Task& task, VirtAddr site, const Owner& owner,
     return services_.registry.at(id).label;
   };
   if (task.tail_jump && task.tail_jump->sp == regs_.sp()) {
-    const bool its =
-        task.tail_jump->caller == owner.caller && label_of(task.tail_jump->probe).name == probe.label.name;
-    return its ? CallOf::its : CallOf::another;
+    const bool its = task.tail_jump->caller == owner.caller;
+    const bool leads_here = label_of(task.tail_jump->probe).name == probe.label.name;
+    if (its || leads_here) return its && leads_here ? CallOf::its : CallOf::another;
   }
   // A call that came through a stub has been seen there, by whatever name, whoever jumped to it.
   const event::Frame* top = task.stack.top();

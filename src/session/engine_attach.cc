@@ -320,7 +320,7 @@ void Engine::arm_attached(const Process& attached) {
     };
     const auto all = [&]() -> std::optional<std::vector<pid_t>> {
       auto stopped = need_stopped.all();
-      return runs() ? std::move(stopped) : std::nullopt;
+      return runs() && !awaits_replay(*image) ? std::move(stopped) : std::nullopt;
     };
     const auto learn = [&] { learned = learned || learn_before_sites(pid, *image, need_stopped); };
     const auto let_go = [&] {

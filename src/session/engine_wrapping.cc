@@ -31,6 +31,7 @@ void Engine::prepare_wrapping() {
   if (auto* why = std::get_if<std::string>(&measured)) services_.no_recorder = *why;
 }
 
+// Who has met a site and will meet it again, for a signal took it back, must find it as it was.
 bool Engine::awaits_replay(const Image& image) const {
   return std::ranges::any_of(tasks_, [&](const auto& task) {
     return task.second->process->image.get() == &image && task.second->replays.expects();
@@ -64,7 +65,6 @@ void Engine::tend_trampolines() {
     const std::shared_ptr<Image> image = process->second->image;
     image->prepare_turn();
     with_stopped(pid, Sleepers::stop, [&](const NeedStopped& need_stopped) {
-      // Who has met a site and will meet it again, for a signal took it back, must find it as it was.
       if (!need_stopped.all() || awaits_replay(*image)) return image->wrap_later();
       const bool wrapped = image->wrap_late(need_stopped);
       if (wrapped) mute_lent(*image);
@@ -131,7 +131,7 @@ bool Engine::alone(const Task& task) const {
 NeedStopped Engine::stop_here_alone(Task& task, const arch::Regs& at) {
   const NeedStopped one = stop_here(task, at);
   return {one, [this, one, &task]() -> std::optional<std::vector<pid_t>> {
-            if (!alone(task)) return std::nullopt;
+            if (!alone(task) || awaits_replay(*task.process->image)) return std::nullopt;
             const auto stopped = one();
             return stopped ? std::optional(std::vector{*stopped}) : std::nullopt;
           }};

@@ -2,6 +2,7 @@
 """Signals that come while a thread is in the first instructions of a function, which a trampoline has moved."""
 import contextlib
 import os
+import re
 import signal
 import tempfile
 import unittest
@@ -73,6 +74,24 @@ class Signalled(unittest.TestCase):
         repaired = harness.run(["--repair", "-p", str(self.target.pid)], separate=False)
         self.assertEqual(repaired.status, 0, repaired)
         self.ends()
+
+
+class AtAnAttach(unittest.TestCase):
+    """Signals that find threads at a breakpoint that is about to become a trampoline."""
+
+    def test_each_call_is_seen_once(self):
+        with harness.Target([harness.target("numbered")]) as target:
+            target.expect("pid ")
+            for _ in range(8):
+                rtrace = harness.Attached(["-F", harness.CONF, "--mechanism=trampoline", "-x", "add@libfixture.so"],
+                                          [target.pid])
+                harness.wait_until(lambda: len(rtrace.lines_so_far()) > 1000, "calls are seen")
+                result = rtrace.stop()
+                self.assertIn("1 trampoline, 0 breakpoints", result.stderr)
+                calls = [tuple(map(int, call)) for call in re.findall(r"add@libfixture\.so\((\d), (\d+)", result.trace)]
+                for thread in range(4):
+                    numbers = [number for one, number in calls if one == thread]
+                    self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))), result.trace[:4000])
 
 
 if __name__ == "__main__":

@@ -317,13 +317,14 @@ class MemoryIsShort(unittest.TestCase):
             for room, made in ((4 << 20, False), (64 << 20, True)):
                 with open(limit, "w") as file:
                     file.write("%d" % (int(harness.read_text(usage)) + room))
-                rtrace = harness.Attached(["-F", harness.CONF, "-x", "add", "--mechanism=trampoline"], [process.pid])
+                rtrace = harness.Attached(["-F", harness.CONF, "-x", "add", "--mechanism=trampoline", "--json"], [process.pid])
                 process.go()
                 process.expect("done")
-                result = rtrace.stop()
-                self.assertEqual(len(result.lines), 3, result)
-                self.assertEqual("its control group has room for" in result.stderr, not made, result)
-                self.assertEqual("1 trampoline, 0 breakpoints" in result.stderr, made, result)
+                lines = [json.loads(line) for line in rtrace.stop().lines]
+                self.assertEqual([line["name"] for line in lines if line["type"] == "call"], 3 * ["add"])
+                probe, = lines[0]["probes"]
+                self.assertEqual(probe["mechanism"], "trampoline" if made else "breakpoint", probe)
+                self.assertEqual("its control group has room for" in probe["reason"], not made, probe)
 
     def adjustment(self, pid):
         return int(harness.read_text("/proc/%d/oom_score_adj" % pid))

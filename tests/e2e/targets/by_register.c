@@ -1,5 +1,6 @@
-/* by_register ROUNDS: what a callback of the C library's frees, three of each of ROUNDS, the last by a jump to free; and
-   calls of a library that calls add three times, beside two of its own. Prints what was returned. */
+/* by_register ROUNDS: what a callback of the C library's frees, three of each of ROUNDS, the last by a jump
+   to free; and calls of a library that calls add three times, beside two of its own. Prints what was
+   returned. */
 #define _GNU_SOURCE
 #include <search.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Calls one function several times, the last time as the last thing it does: compilers without a PLT keep its address in
-   a register, and jump there. */
+/* Calls one function several times, the last time as the last thing it does: compilers without a PLT keep its
+   address in a register, and jump there. */
 int add(int left, int right);
 
 int thrice(int value) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "text_search.h"
+
 namespace rtrace::elf {
 
 bool is_function(const Elf64_Sym& symbol, const Image& object) {
@@ -90,17 +92,7 @@ const std::vector<uint32_t>& Symtab::places_of(std::string_view name) const {
   if (last_.name == name) return last_.offsets;
   std::string_view text = names_.text();
   if (last_.name.empty()) bring_in(std::as_bytes(std::span(text)));
-  last_ = {std::string(name), {}};
-  const char* at = text.data();
-  const char* end = text.data() + text.size();
-  while (at < end) {
-    at = static_cast<const char*>(memmem(at, static_cast<size_t>(end - at), name.data(), name.size()));
-    if (at == nullptr) break;
-    auto offset = static_cast<uint64_t>(at - text.data());
-    if (offset > UINT32_MAX) break;  // st_name has 32 bits
-    last_.offsets.push_back(static_cast<uint32_t>(offset));
-    ++at;
-  }
+  last_ = {std::string(name), find_places(text, name)};
   return last_.offsets;
 }
 

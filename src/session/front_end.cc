@@ -172,10 +172,17 @@ void FrontEnd::on_interrupt(int signal, bool from_terminal) {
   request_detach();
 }
 
+// Whoever heals it traces it meanwhile, and may have been told of its end in our place.
+void FrontEnd::look_after_command() {
+  if (!command_ || command_status_) return;
+  int status = 0;
+  const pid_t ended = waitpid(*command_, &status, WNOHANG);
+  if (ended == *command_ || (ended < 0 && errno == ECHILD)) command_status_ = status;
+}
+
 void FrontEnd::on_child() {
   int status = 0;
-  if (command_ && !command_status_ && waitpid(*command_, &status, WNOHANG) == *command_)
-    command_status_ = status;
+  look_after_command();
   if (engine_ > 0 && waitpid(engine_, &status, WNOHANG) == engine_) {
     engine_died_ = !engine_done_ && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     engine_done_ = true;
@@ -276,7 +283,8 @@ void FrontEnd::heal_after_engine(bool killed) {
   const auto others = [this] { return mech::find_sessions({shared_->patches.session}); };
   const auto outcomes = mech::repair_all(std::move(known), others, {});
   places += mech::heal(shared_->patches, mech::Standing::all);  // of whom may not be traced by us
-  if (!killed && outcomes.empty()) return;                      // it has said why, and there was nothing yet
+  look_after_command();
+  if (!killed && outcomes.empty()) return;  // it has said why, and there was nothing yet
   std::map<std::string, std::vector<pid_t>> stays;
   for (const auto& [pid, outcome] : outcomes) {
     places += outcome.repaired.places;

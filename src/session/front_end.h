@@ -112,6 +112,7 @@ class FrontEnd {
   void on_signal();
   bool is_told_to_end();
   void on_interrupt(int signal, bool from_terminal);
+  void look_after_command();
   void on_child();
   void on_engine_message();
   void watch_engine();

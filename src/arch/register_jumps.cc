@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <unordered_map>
 
 #include "capstone_x86.h"
 #include "encoding.h"
@@ -105,7 +104,9 @@ struct FollowedStep {
   std::optional<VirtAddr> target;       // of a jump or branch
   RegisterSet from = 0;                 // of a move, and of a jump by a register
   RegisterSet to = 0;                   // of a load, a move, a fetch
+  bool told = true;                     // by these, or it is a call: else it may write to anything
   RegisterSet spoilt = 0;               // written in any other way
+  std::span<const std::byte> bytes;
 };
 
 uint8_t reg_of(const Encoding& encoding) {
@@ -152,13 +153,14 @@ std::optional<FollowedStep> step_of(std::span<const std::byte> code, VirtAddr ad
   FollowedStep step;
   step.address = address;
   step.kind = insn->kind;
+  step.bytes = bytes;
   if (insn->kind != Insn::Kind::call) step.target = insn->target;
   if (insn->kind == Insn::Kind::call || insn->kind == Insn::Kind::call_indirect) {
     step.spoilt = kScratch;
   } else if (insn->kind == Insn::Kind::jump_indirect) {
     if (encoding && encoding->mod() == 3 && !is_notrack(*encoding, bytes)) step.from = bit(rm_of(*encoding));
-  } else if (!encoding || !describe_move(*encoding, *insn, bytes, slot, step)) {
-    step.spoilt = Writes::instance().of(bytes);
+  } else {
+    step.told = encoding && describe_move(*encoding, *insn, bytes, slot, step);
   }
   return step;
 }
@@ -168,23 +170,29 @@ bool ends_here(Insn::Kind kind) {
          kind == Insn::Kind::undefined;
 }
 
+// As a rule two or three are enough; code that was made to need more may take ever so many.
+constexpr unsigned kMostPasses = 64;
+
 // Follows what is loaded from a slot through a function, along every way that its code shows.
 class Following {
  public:
   Following(std::span<const std::byte> function, VirtAddr begin, VirtAddr slot) {
     for (size_t at = 0; at < function.size();) {
-      const auto rest = function.subspan(at);
-      const auto insn = decode(rest, begin + at);
-      const auto step = step_of(rest, begin + at, slot);
-      if (!insn || !step) break;
-      places_.emplace(step->address, steps_.size());
+      const auto step = step_of(function.subspan(at), begin + at, slot);
+      if (!step) break;
       steps_.push_back(*step);
-      at += insn->length;
+      at += step->bytes.size();
     }
   }
 
   std::vector<VirtAddr> jumps() {
     find_ever();
+    const auto may_have_it = [this](const FollowedStep& step) {
+      return step.kind == Insn::Kind::jump_indirect && (step.from & ever_) != 0;
+    };
+    if (std::ranges::none_of(steps_, may_have_it)) return {};
+    for (FollowedStep& step : steps_)  // which is most of the work
+      if (!step.told) step.spoilt = Writes::instance().of(step.bytes);
     flow();
     std::vector<VirtAddr> found;
     for (size_t i = 0; i < steps_.size(); ++i)
@@ -204,7 +212,8 @@ class Following {
     return now & static_cast<RegisterSet>(~lost);
   }
   void keep(const StackOperand& place) {
-    if (std::ranges::find(kept_, place) == kept_.end()) kept_.push_back(place);
+    constexpr size_t kMost = 256;
+    if (kept_.size() < kMost && std::ranges::find(kept_, place) == kept_.end()) kept_.push_back(place);
   }
   // The registers and places of the stack that hold it anywhere, in whatever order the code runs.
   void find_ever() {
@@ -220,8 +229,10 @@ class Following {
   }
 
   std::optional<size_t> place_of(const FollowedStep& step) const {
-    const auto place = step.target ? places_.find(*step.target) : places_.end();
-    return place == places_.end() ? std::nullopt : std::optional(place->second);
+    if (!step.target) return std::nullopt;
+    const auto place = std::ranges::lower_bound(steps_, *step.target, {}, &FollowedStep::address);
+    if (place == steps_.end() || place->address != *step.target) return std::nullopt;
+    return static_cast<size_t>(place - steps_.begin());
   }
   // What no code is seen to lead to, as the labels of a switch, is come to with what calls leave alone: what
   // is wanted for longer is kept there.
@@ -234,7 +245,8 @@ class Following {
     held_.assign(steps_.size(), 0);
     for (size_t i = 1; i < steps_.size(); ++i)
       if (!led_to[i]) held_[i] = ever_ & static_cast<RegisterSet>(~kScratch);
-    for (bool more = true; more;) {
+    bool more = true;
+    for (unsigned passes = 0; more && passes < kMostPasses; ++passes) {
       more = false;
       for (size_t i = 0; i < steps_.size(); ++i) {
         const RegisterSet after = behind(steps_[i], held_[i]);
@@ -242,6 +254,7 @@ class Following {
         if (const auto place = place_of(steps_[i])) more |= add(*place, after) && *place <= i;
       }
     }
+    if (more) held_.assign(steps_.size(), ever_);
   }
   bool add(size_t place, RegisterSet held) {
     const RegisterSet before = held_[place];
@@ -250,7 +263,6 @@ class Following {
   }
 
   std::vector<FollowedStep> steps_;
-  std::unordered_map<VirtAddr, size_t> places_;
   std::vector<RegisterSet> held_;  // in front of each step
   RegisterSet ever_ = 0;
   std::vector<StackOperand> kept_;

@@ -61,7 +61,8 @@ class SlotPlanner {
     const LoadedObject* where = view_.executable_at(entry->address);
     if (where == nullptr) return decline(slot, "the definition is not in an executable segment", false);
     const bool way_unknown = !slot.stub && !slot.called_directly && jumps.empty();
-    const std::string_view why = way_unknown ? "no stub, and no call by its slot is seen: its address is taken"
+    const std::string_view why = way_unknown
+                                     ? "no stub, and no call by its slot is seen: its address is taken"
                                  : slot.stub ? "calls around the stub"
                                              : "no stub (-fno-plt)";
     const std::string& prototype_object = callee.empty() ? where->name() : callee;

@@ -34,6 +34,10 @@ function(rtrace_unit_test module)
   target_include_directories(unit_${module} PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit)
   target_compile_options(unit_${module} PRIVATE ${RTRACE_UNIT_OPTIONS})
   target_precompile_headers(unit_${module} REUSE_FROM unit_headers)
+  # Each file has a namespace of its own, so that any of them can be compiled as one.
+  if(RTRACE_UNITY)
+    set_target_properties(unit_${module} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
   # A process takes longer to begin than most tests to run: each program is one test.
   add_test(NAME unit.${module} COMMAND unit_${module} --gtest_brief=1)
 endfunction()

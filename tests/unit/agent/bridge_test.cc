@@ -8,7 +8,7 @@
 #include "../../../src/agent/bridge.h"
 #include "rtrace/agent/abi.h"
 
-namespace rtrace::agent {
+namespace rtrace::agent::bridge_test {
 namespace {
 
 // A table as the tracer lays it down.
@@ -149,4 +149,4 @@ TEST(Blob, SaysWhereItsPartsAre) {
 }
 
 }  // namespace
-}  // namespace rtrace::agent
+}  // namespace rtrace::agent::bridge_test

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace rtrace::agent {
+namespace rtrace::agent::buckets_test {
 namespace {
 
 TEST(Buckets, FollowEachOtherWithoutGapOrOverlap) {
@@ -41,4 +41,4 @@ TEST(Buckets, TheirMiddleIsWithin3PercentOfValuesOfAnySize) {
 }
 
 }  // namespace
-}  // namespace rtrace::agent
+}  // namespace rtrace::agent::buckets_test

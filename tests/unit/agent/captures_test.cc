@@ -10,7 +10,7 @@
 #include "agent/recorder_memory.h"
 #include "rtrace/event/call_stack.h"
 
-namespace rtrace::agent {
+namespace rtrace::agent::captures_test {
 namespace {
 
 // A stack of two pages, of which the tracer knows, with its end where memory ends.
@@ -60,4 +60,4 @@ TEST_F(Stack, IsHashedAsFarAsItGoes) {
 }
 
 }  // namespace
-}  // namespace rtrace::agent
+}  // namespace rtrace::agent::captures_test

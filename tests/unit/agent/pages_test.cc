@@ -8,7 +8,7 @@
 #include "agent/faults.h"
 #include "agent/recorder_memory.h"
 
-namespace rtrace::agent {
+namespace rtrace::agent::pages_test {
 namespace {
 
 // Two pages that can be read, between two that cannot.
@@ -102,4 +102,4 @@ TEST_F(Pages, AreNotLookedAtWhereNobodyTakesTheFault) {
 }
 
 }  // namespace
-}  // namespace rtrace::agent
+}  // namespace rtrace::agent::pages_test

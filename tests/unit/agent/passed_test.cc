@@ -7,7 +7,7 @@
 
 #include "agent/recorder_memory.h"
 
-namespace rtrace::agent {
+namespace rtrace::agent::passed_test {
 namespace {
 
 constexpr uint64_t kWord = 8;
@@ -131,4 +131,4 @@ TEST_F(PassedBytes, BearFormatsThatAreNone) {
 }
 
 }  // namespace
-}  // namespace rtrace::agent
+}  // namespace rtrace::agent::passed_test

@@ -8,7 +8,7 @@
 #include "../../../src/agent/threads.h"
 #include "agent/recorder_memory.h"
 
-namespace rtrace::agent {
+namespace rtrace::agent::summaries_test {
 namespace {
 
 class Summaries : public testing::Test {
@@ -178,4 +178,4 @@ TEST_P(FallsSilent, AndAForkChildDoesNotEndItsParentsCalls) {
 INSTANTIATE_TEST_SUITE_P(Both, FallsSilent, testing::Values(Mode::record, Mode::count));
 
 }  // namespace
-}  // namespace rtrace::agent
+}  // namespace rtrace::agent::summaries_test

@@ -8,7 +8,7 @@
 #include "../../../src/agent/pages.h"
 #include "agent/recorder_memory.h"
 
-namespace rtrace::agent {
+namespace rtrace::agent::threads_test {
 namespace {
 
 // A slot whose first word, by which it is claimed, lies on one page and all else on the next, and rings that
@@ -75,4 +75,4 @@ TEST_F(GivingRecords, ToNobodyWhoHasNoneWritesNothing) {
 }
 
 }  // namespace
-}  // namespace rtrace::agent
+}  // namespace rtrace::agent::threads_test

@@ -4,7 +4,7 @@
 
 #include "arch/code_text.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::branches_test {
 namespace {
 
 using testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(BranchInto, FromOtherFunctionsOnlyWhatLeadsInside) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::branches_test

@@ -106,6 +106,7 @@ uint64_t exit_handler() {
   return std::bit_cast<uint64_t>(&rtrace_cpu_exit);
 }
 
+namespace cpu_harness_test {
 namespace {
 
 TEST(CpuHarness, EveryRegisterGoesInAndComesOut) {
@@ -125,4 +126,5 @@ TEST(CpuHarness, EveryRegisterGoesInAndComesOut) {
 }
 
 }  // namespace
+}  // namespace cpu_harness_test
 }  // namespace rtrace::arch

@@ -10,7 +10,7 @@
 #include "arch/code_text.h"
 #include "arch/cpu_harness.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::emulate_test {
 namespace {
 
 using Kind = Emulation::Kind;
@@ -219,4 +219,4 @@ TEST(Emulate, StackAdjustmentsSetTheFlagsThatTheProcessorSets) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::emulate_test

@@ -13,7 +13,7 @@
 #include "rtrace/arch/emulate.h"
 #include "rtrace/arch/relocate.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::execution_test {
 namespace {
 
 class HostMemory : public Memory {
@@ -148,4 +148,4 @@ TEST_F(Execution, ACopiedSyscallReturnsBehindItself) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::execution_test

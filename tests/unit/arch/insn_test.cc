@@ -4,7 +4,7 @@
 
 #include "arch/code_text.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::insn_test {
 namespace {
 
 constexpr VirtAddr kAt{0x401000};
@@ -136,4 +136,4 @@ TEST(Insn, DisassemblyShowsBytesAndMeaning) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::insn_test

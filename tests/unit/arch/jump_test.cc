@@ -4,7 +4,7 @@
 
 #include "arch/code_text.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::jump_test {
 namespace {
 
 std::vector<std::byte> bytes_of(std::span<const std::byte> code) {
@@ -52,4 +52,4 @@ TEST(ShortJump, ItsTargetIsReadBack) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::jump_test

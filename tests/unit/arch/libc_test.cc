@@ -13,7 +13,7 @@
 #include "arch/prologue_check.h"
 #include "rtrace/arch/relocate.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::libc_test {
 namespace {
 
 struct Libc {
@@ -257,4 +257,4 @@ TEST_F(LibcCode, PrologueFromAnywhereMeansTheSameOrIsRefused) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::libc_test

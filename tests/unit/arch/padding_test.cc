@@ -4,7 +4,7 @@
 #include "arch/code_text.h"
 #include "rtrace/arch/prologue.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::padding_test {
 namespace {
 
 constexpr VirtAddr kFrom{0x7f0000001000};
@@ -32,4 +32,4 @@ TEST(IsPadding, NopsAndInt3sOfAnyLength) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::padding_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rtrace::arch {
+namespace rtrace::arch::placement_test {
 namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
@@ -124,4 +124,4 @@ TEST(FindGapDeathTest, SizeIsWholePages) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::placement_test

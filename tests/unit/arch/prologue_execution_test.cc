@@ -45,7 +45,7 @@ FUNCTION(pf_falls_into_the_next, "xor %eax, %eax; nopl (%rax)", "lea 3(%rax), %e
 FUNCTION(pf_patchable, ".nops 5; mov %edx, %eax; ret", "");
 #undef FUNCTION
 
-namespace rtrace::arch {
+namespace rtrace::arch::prologue_execution_test {
 namespace {
 
 struct Function {
@@ -219,4 +219,4 @@ TEST_F(PrologueExecution, PatchedFunctionsDoWhatTheyDidBefore) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::prologue_execution_test

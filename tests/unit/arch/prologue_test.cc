@@ -7,7 +7,7 @@
 #include "arch/code_text.h"
 #include "arch/prologue_check.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::prologue_test {
 namespace {
 
 constexpr VirtAddr kFrom{0x7f0000001000};
@@ -395,4 +395,4 @@ TEST(Prologue, AShortJumpNeedsTwoBytes) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::prologue_test

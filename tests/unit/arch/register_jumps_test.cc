@@ -5,7 +5,7 @@
 
 #include "code_text.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::register_jumps_test {
 namespace {
 
 constexpr VirtAddr kBegin{0x1000}, kSlot{0x3000};
@@ -99,4 +99,4 @@ TEST(RegisterJumps, LeadWhereTheirRegisterSays) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::register_jumps_test

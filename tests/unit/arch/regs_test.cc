@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rtrace::arch {
+namespace rtrace::arch::regs_test {
 namespace {
 
 Regs numbered() {
@@ -47,4 +47,4 @@ TEST(Regs, AreEqualButForTheProgramCounter) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::regs_test

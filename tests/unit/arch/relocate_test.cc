@@ -4,7 +4,7 @@
 
 #include "arch/code_text.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::relocate_test {
 namespace {
 
 using testing::HasSubstr;
@@ -220,4 +220,4 @@ TEST(Relocate, WhatDoesNotDecodeNeedsNoRoom) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::relocate_test

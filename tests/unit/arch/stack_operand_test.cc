@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace rtrace::arch {
+namespace rtrace::arch::stack_operand_test {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
@@ -49,4 +49,4 @@ TEST(StackOperand, IsWhatAnInstructionNamesByRspOrRbp) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::stack_operand_test

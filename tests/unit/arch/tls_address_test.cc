@@ -7,7 +7,7 @@
 
 #include "arch/code_text.h"
 
-namespace rtrace::arch {
+namespace rtrace::arch::tls_address_test {
 namespace {
 
 constexpr VirtAddr kAt{0x27660};
@@ -97,4 +97,4 @@ TEST(TlsOffsetReturned, IsWhereThisProgramsErrnoLiesInEveryThread) {
 }
 
 }  // namespace
-}  // namespace rtrace::arch
+}  // namespace rtrace::arch::tls_address_test

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <unordered_set>
 
-namespace rtrace {
+namespace rtrace::address_test {
 namespace {
 
 template <typename A, typename B>
@@ -81,4 +81,4 @@ TEST(Range, OverlapAndContainmentAtTheBorders) {
 }
 
 }  // namespace
-}  // namespace rtrace
+}  // namespace rtrace::address_test

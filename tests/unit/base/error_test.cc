@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <csignal>
 
-namespace rtrace {
+namespace rtrace::error_test {
 namespace {
 
 TEST(Error, SaysWhatWasBeingDoneAndWhyItFailed) {
@@ -36,4 +36,4 @@ TEST(CheckDeathTest, ABrokenInvariantAbortsWithItsEvidence) {
 }
 
 }  // namespace
-}  // namespace rtrace
+}  // namespace rtrace::error_test

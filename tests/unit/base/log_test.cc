@@ -4,7 +4,7 @@
 
 #include "rtrace/base/error.h"
 
-namespace rtrace::log {
+namespace rtrace::log::log_test {
 namespace {
 
 class LogTest : public testing::Test {
@@ -63,4 +63,4 @@ TEST_F(LogTest, LinesOfATopicThatIsOffAreNotEvenFormatted) {
 }
 
 }  // namespace
-}  // namespace rtrace::log
+}  // namespace rtrace::log::log_test

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace rtrace {
+namespace rtrace::mapping_test {
 namespace {
 
 constexpr size_t kPage = 4096;
@@ -51,4 +51,4 @@ TEST_F(Populate, WhatCannotBeIsPassedOver) {
 }
 
 }  // namespace
-}  // namespace rtrace
+}  // namespace rtrace::mapping_test

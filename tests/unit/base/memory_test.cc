@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-namespace rtrace {
+namespace rtrace::memory_test {
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -107,4 +107,4 @@ TEST(BufferMemory, AdjacentPiecesReadAsOne) {
 
 }  // namespace
 
-}  // namespace rtrace
+}  // namespace rtrace::memory_test

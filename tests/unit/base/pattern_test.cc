@@ -6,7 +6,7 @@
 
 #include "rtrace/base/error.h"
 
-namespace rtrace {
+namespace rtrace::pattern_test {
 namespace {
 
 struct Row {
@@ -271,4 +271,4 @@ TEST(Regex, RepetitionsAreOrdinary) {
 }
 
 }  // namespace
-}  // namespace rtrace
+}  // namespace rtrace::pattern_test

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace rtrace {
+namespace rtrace::text_test {
 namespace {
 
 using testing::ElementsAre;
@@ -167,4 +167,4 @@ TEST(Printable, NoControlCharacterPasses) {
 }
 
 }  // namespace
-}  // namespace rtrace
+}  // namespace rtrace::text_test

@@ -9,7 +9,7 @@
 
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::decode {
+namespace rtrace::decode::call_decoder_test {
 namespace {
 
 // What lies where in the tracee of these rows.
@@ -505,4 +505,4 @@ TEST(CallDecoder, LongDoubleResultComesFromTheX87Stack) {
 }
 
 }  // namespace
-}  // namespace rtrace::decode
+}  // namespace rtrace::decode::call_decoder_test

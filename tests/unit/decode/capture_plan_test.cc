@@ -9,7 +9,7 @@
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::decode {
+namespace rtrace::decode::capture_plan_test {
 namespace {
 
 // "reg1 string<=33", one for each capture, then "deep" and the stack's bytes where there are any.
@@ -141,4 +141,4 @@ TEST(Plan, BoundsWhatIsReadOfAPlainArgument) {
 }
 
 }  // namespace
-}  // namespace rtrace::decode
+}  // namespace rtrace::decode::capture_plan_test

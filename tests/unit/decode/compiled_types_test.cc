@@ -4,7 +4,7 @@
 
 #include "rtrace/decode/call_decoder.h"
 
-namespace rtrace::decode {
+namespace rtrace::decode::compiled_types_test {
 namespace {
 
 constexpr uint64_t kStruct = 0x10000;
@@ -100,4 +100,4 @@ TEST(CompiledTypes, SmallLongDoublesHaveSixDecimals) {
 }
 
 }  // namespace
-}  // namespace rtrace::decode
+}  // namespace rtrace::decode::compiled_types_test

@@ -9,7 +9,7 @@
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::decode {
+namespace rtrace::decode::hostile_test {
 namespace {
 
 // Memory that has something everywhere, and pointers to more of it.
@@ -117,4 +117,4 @@ TEST(HostileInput, EmptyStructsInArraysInStructsAreClassifiedInTime) {
 }
 
 }  // namespace
-}  // namespace rtrace::decode
+}  // namespace rtrace::decode::hostile_test

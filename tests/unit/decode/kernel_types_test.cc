@@ -12,7 +12,7 @@
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::decode {
+namespace rtrace::decode::kernel_types_test {
 namespace {
 
 constexpr uint64_t kStack = 0x7ffc00000ff8;
@@ -223,4 +223,4 @@ INSTANTIATE_TEST_SUITE_P(
                          ", 1, 1, 1, 1, 1, \"abcdefgh\", 2"}));
 
 }  // namespace
-}  // namespace rtrace::decode
+}  // namespace rtrace::decode::kernel_types_test

@@ -6,7 +6,7 @@
 #include "rtrace/decode/record.h"
 #include "rtrace/decode/value.h"
 
-namespace rtrace::decode {
+namespace rtrace::decode::render_test {
 namespace {
 
 Value text(std::string bytes) {
@@ -182,4 +182,4 @@ TEST(CutText, AStringIsClosedAndNoEscapeIsHalved) {
 }
 
 }  // namespace
-}  // namespace rtrace::decode
+}  // namespace rtrace::decode::render_test

@@ -7,7 +7,7 @@
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::decode {
+namespace rtrace::decode::rendering_test {
 namespace {
 
 constexpr uint64_t kStack = 0x7ffc00000ff8;
@@ -165,4 +165,4 @@ TEST(Unreadable, IsAQuestionMarkWhereNoPointerIsKnown) {
 }
 
 }  // namespace
-}  // namespace rtrace::decode
+}  // namespace rtrace::decode::rendering_test

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-namespace rtrace::decode {
+namespace rtrace::decode::sdt_arguments_test {
 namespace {
 
 constexpr uint64_t kStack = 0x7ffc0000, kObject = 0x560000000000;
@@ -147,4 +147,4 @@ TEST_F(SdtArgumentsTest, TypesNameSizeAndSign) {
 }
 
 }  // namespace
-}  // namespace rtrace::decode
+}  // namespace rtrace::decode::sdt_arguments_test

@@ -8,7 +8,7 @@
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::decode {
+namespace rtrace::decode::shapes_test {
 namespace {
 
 constexpr uint64_t kStack = 0x7ffc00000ff8;
@@ -169,4 +169,4 @@ TEST(Shapes, TheXsaveImageSaysWhatIsInItsInitialState) {
 }
 
 }  // namespace
-}  // namespace rtrace::decode
+}  // namespace rtrace::decode::shapes_test

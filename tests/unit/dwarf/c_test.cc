@@ -1,7 +1,7 @@
 // What C's types become, from both compilers and both versions of DWARF.
 #include "fixtures.h"
 
-namespace rtrace::dwarf {
+namespace rtrace::dwarf::c_test {
 namespace {
 
 using proto::Type;
@@ -161,4 +161,4 @@ TEST(LineNumbersOnly, FunctionsThatStandThereWithoutTheirParametersHaveNoPrototy
 }
 
 }  // namespace
-}  // namespace rtrace::dwarf
+}  // namespace rtrace::dwarf::c_test

@@ -1,6 +1,6 @@
 #include "fixtures.h"
 
-namespace rtrace::dwarf {
+namespace rtrace::dwarf::cxx_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -86,4 +86,4 @@ TEST_P(Cxx, PointersToMembersHaveOneWordOrTwo) {
 }
 
 }  // namespace
-}  // namespace rtrace::dwarf
+}  // namespace rtrace::dwarf::cxx_test

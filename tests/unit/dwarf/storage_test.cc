@@ -7,7 +7,7 @@
 #include "fixtures.h"
 #include "rtrace/base/error.h"
 
-namespace rtrace::dwarf {
+namespace rtrace::dwarf::storage_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST(Damaged, DebugInformationNeitherCrashesNorHangs) {
 }
 
 }  // namespace
-}  // namespace rtrace::dwarf
+}  // namespace rtrace::dwarf::storage_test

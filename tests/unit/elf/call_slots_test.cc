@@ -2,7 +2,7 @@
 
 #include "elf/fixtures.h"
 
-namespace rtrace::elf {
+namespace rtrace::elf::call_slots_test {
 namespace {
 
 using testing::IsEmpty;
@@ -254,4 +254,4 @@ TEST(Imports, SayWhichLibraryTheVersionComesFrom) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::call_slots_test

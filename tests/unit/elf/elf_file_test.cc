@@ -2,7 +2,7 @@
 
 #include "elf/fixtures.h"
 
-namespace rtrace::elf {
+namespace rtrace::elf::elf_file_test {
 namespace {
 
 using testing::Contains;
@@ -226,4 +226,4 @@ TEST(HostileFiles, WithCountsInTheFirstSectionAreReadAllTheSame) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::elf_file_test

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace rtrace::elf {
+namespace rtrace::elf::frame_index_test {
 namespace {
 
 constexpr ElfAddr kBase{0x1000};
@@ -58,4 +58,4 @@ TEST(FrameIndex, IsNoneWithoutATableOrWithOneThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::frame_index_test

@@ -2,7 +2,7 @@
 
 #include "elf/fixtures.h"
 
-namespace rtrace::elf {
+namespace rtrace::elf::memory_image_test {
 namespace {
 
 using testing::HasSubstr;
@@ -178,4 +178,4 @@ TEST(MemoryImage, HostileProgramHeadersAreRefusedOrReadInBounds) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::memory_image_test

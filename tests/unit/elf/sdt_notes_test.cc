@@ -1,6 +1,6 @@
 #include "elf/fixtures.h"
 
-namespace rtrace::elf {
+namespace rtrace::elf::sdt_notes_test {
 namespace {
 
 using testing::Contains;
@@ -91,4 +91,4 @@ TEST(SdtNotes, OfAHostileFileAreBounded) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::sdt_notes_test

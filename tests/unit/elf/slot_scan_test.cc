@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace rtrace::elf {
+namespace rtrace::elf::slot_scan_test {
 namespace {
 
 using testing::ElementsAre;
@@ -84,4 +84,4 @@ TEST_F(SlotScan, AStubBeginsWithItsJumpOrWithTheLoadOfARetpoline) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::slot_scan_test

@@ -7,7 +7,7 @@
 #include "../../../src/elf/slot_uses.h"
 #include "elf/fixtures.h"
 
-namespace rtrace::elf {
+namespace rtrace::elf::slot_uses_test {
 namespace {
 
 using testing::ElementsAre;
@@ -105,4 +105,4 @@ TEST(SlotUses, OfAProgramAreThoseOfTheFunctionsWhoseAddressItTakes) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::slot_uses_test

@@ -6,7 +6,7 @@
 #include "rtrace/elf/debug_file.h"
 #include "rtrace/elf/loaded_object.h"
 
-namespace rtrace::elf {
+namespace rtrace::elf::symbols_test {
 namespace {
 
 using testing::Contains;
@@ -200,4 +200,4 @@ TEST(PackedSymbols, AStreamThatDoesNotEndIsAWarningAndNoSymbols) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::symbols_test

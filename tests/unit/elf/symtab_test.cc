@@ -10,7 +10,7 @@
 
 #include "rtrace/base/unique_fd.h"
 
-namespace rtrace::elf {
+namespace rtrace::elf::symtab_test {
 namespace {
 
 constexpr std::string_view kNames("\0present\0", 9);
@@ -74,4 +74,4 @@ TEST(Symtab, SymbolsAreReadOnlyForANameThatTheTableOfNamesHas) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::symtab_test

@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-namespace rtrace::elf {
+namespace rtrace::elf::text_search_test {
 namespace {
 
 using testing::ElementsAre;
@@ -53,4 +53,4 @@ TEST(TextSearch, FindsWhatALookAtEachPlaceFinds) {
 }
 
 }  // namespace
-}  // namespace rtrace::elf
+}  // namespace rtrace::elf::text_search_test

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
-namespace rtrace::event {
+namespace rtrace::event::call_stack_test {
 namespace {
 
 using testing::ElementsAre;
@@ -483,4 +483,4 @@ TEST(FrameIdentity, OfAReturnEqualsThatOfItsEntry) {
 }
 
 }  // namespace
-}  // namespace rtrace::event
+}  // namespace rtrace::event::call_stack_test

@@ -5,7 +5,7 @@
 
 #include "rtrace/event/call_stack.h"
 
-namespace rtrace::event {
+namespace rtrace::event::call_times_test {
 namespace {
 
 using testing::ElementsAre;
@@ -152,4 +152,4 @@ TEST_F(CallTimes, OwnTimesNeverAddUpToMoreThanTheThreadRan) {
 }
 
 }  // namespace
-}  // namespace rtrace::event
+}  // namespace rtrace::event::call_times_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rtrace::event {
+namespace rtrace::event::thread_clock_test {
 namespace {
 
 TEST(ThreadClock, StandsStillWhileTheThreadIsHeld) {
@@ -158,4 +158,4 @@ TEST(StopCosts, AnAccountOfMoreThanHasPassedIsNone) {
 }
 
 }  // namespace
-}  // namespace rtrace::event
+}  // namespace rtrace::event::thread_clock_test

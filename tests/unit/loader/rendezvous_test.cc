@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-namespace rtrace::loader {
+namespace rtrace::loader::rendezvous_test {
 namespace {
 
 using testing::ElementsAre;
@@ -294,4 +294,4 @@ TEST(Rendezvous, BoundsAllNamesTogether) {
 }
 
 }  // namespace
-}  // namespace rtrace::loader
+}  // namespace rtrace::loader::rendezvous_test

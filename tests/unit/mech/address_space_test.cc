@@ -10,7 +10,7 @@
 #include "rtrace/base/mapping.h"
 #include "tracee/child.h"
 
-namespace rtrace::mech {
+namespace rtrace::mech::address_space_test {
 namespace {
 
 using testing::HasSubstr;
@@ -567,4 +567,4 @@ TEST_F(ForkedAddressSpace, AForkChildThatIsNotFollowedRunsWithCleanCode) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::address_space_test

@@ -8,7 +8,7 @@
 
 #include "rtrace/arch/placement.h"
 
-namespace rtrace::mech {
+namespace rtrace::mech::announced_test {
 namespace {
 
 using testing::ElementsAre;
@@ -123,4 +123,4 @@ TEST(AnnouncedBehindTheGadget, IsWhatWasSaid) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::announced_test

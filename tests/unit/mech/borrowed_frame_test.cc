@@ -248,7 +248,7 @@ void rb_left(uint64_t* table);
 uint64_t rb_found_rbp();
 }
 
-namespace rtrace::mech {
+namespace rtrace::mech::borrowed_frame_test {
 namespace {
 
 enum class Lent : uint8_t { nothing, words, whole, calls, calls_and_whole, foretold, foretold_and_whole };
@@ -522,4 +522,4 @@ TEST(Wrapper, BehindABorrowedFrameShowsTheCallersRbpAndAnAlignedStack) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::borrowed_frame_test

@@ -26,7 +26,7 @@ rtrace_bridge_slack_end:
   .popsection
 )");
 
-namespace rtrace::mech {
+namespace rtrace::mech::bridge_test {
 namespace {
 
 using testing::HasSubstr;
@@ -140,4 +140,4 @@ TEST_F(BridgeTest, HandlersThatBlockAllAreOpenUntilTheyAreClosed) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::bridge_test

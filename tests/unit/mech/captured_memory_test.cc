@@ -6,7 +6,7 @@
 
 #include "tracee/child.h"
 
-namespace rtrace::mech {
+namespace rtrace::mech::captured_memory_test {
 namespace {
 
 using agent::Capture;
@@ -191,4 +191,4 @@ TEST_F(CapturedMemoryTest, PointersThatCannotBeAreNotFollowed) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::captured_memory_test

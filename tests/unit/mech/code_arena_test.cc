@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace rtrace::mech {
+namespace rtrace::mech::code_arena_test {
 namespace {
 
 using testing::ElementsAre;
@@ -137,4 +137,4 @@ TEST(TakenRanges, HeapProgramAndStackHaveRoomToGrow) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::code_arena_test

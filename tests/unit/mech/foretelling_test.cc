@@ -53,7 +53,7 @@ rtrace_foretold_ret:
   .popsection
 )");
 
-namespace rtrace::mech {
+namespace rtrace::mech::foretelling_test {
 namespace {
 
 VirtAddr address_of(const unsigned char* place) {
@@ -150,4 +150,4 @@ TEST_F(ForetellingTest, NobodyGoesOnWhereNoWayLeadsThere) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::foretelling_test

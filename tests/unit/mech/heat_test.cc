@@ -2,7 +2,7 @@
 
 #include "rtrace/mech/breakpoint_site.h"
 
-namespace rtrace::mech {
+namespace rtrace::mech::heat_test {
 namespace {
 
 // How many of so many meetings, so far apart, found it hot.
@@ -24,4 +24,4 @@ TEST(Heat, FewInEachWindowNeverRise) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::heat_test

@@ -30,7 +30,7 @@ rtrace_test_restorer_end:
   .popsection
 )");
 
-namespace rtrace::mech {
+namespace rtrace::mech::left_wrappers_test {
 namespace {
 
 std::vector<std::byte> bytes(std::initializer_list<int> values) {
@@ -191,4 +191,4 @@ TEST(LeftWrappers, WhereTheSharedMemoryIsGoneNoCallIsOpen) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::left_wrappers_test

@@ -48,7 +48,7 @@ void rt_open_leaf();
 extern const char rt_open_adds_ret[], rt_open_calls_ret[];
 }
 
-namespace rtrace::mech {
+namespace rtrace::mech::open_counts_test {
 namespace {
 
 enum Function : uint32_t { kOuter, kInner, kLeaf, kFunctions };
@@ -186,4 +186,4 @@ TEST_P(OpenCounts, TimeForWhichTheThreadIsHeldIsNoCalls) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::open_counts_test

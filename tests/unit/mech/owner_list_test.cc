@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace rtrace::mech {
+namespace rtrace::mech::owner_list_test {
 namespace {
 
 // A node before its word, in memory that outlives whoever adds it.
@@ -53,4 +53,4 @@ TEST(OwnerList, HasRoomForAsManyAsTheKernelFollows) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::owner_list_test

@@ -10,7 +10,7 @@
 #include "rtrace/tracee/process_memory.h"
 #include "tracee/child.h"
 
-namespace rtrace::mech {
+namespace rtrace::mech::patch_table_test {
 namespace {
 
 using tests::Child;
@@ -151,4 +151,4 @@ TEST_F(HealTest, AnEntryThatMakesNoSenseIsSkipped) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::patch_table_test

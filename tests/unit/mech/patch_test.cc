@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace rtrace::mech {
+namespace rtrace::mech::patch_test {
 namespace {
 
 using testing::HasSubstr;
@@ -54,4 +54,4 @@ TEST(PatchConflicts, AThreadInABreakpointsCopyThatLeadsInsideIsInTheWay) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::patch_test

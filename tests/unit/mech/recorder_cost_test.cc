@@ -80,7 +80,7 @@ void rt_floor(void*);
 extern const char rt_lent_ret[];
 }
 
-namespace rtrace::mech {
+namespace rtrace::mech::recorder_cost_test {
 namespace {
 
 constexpr uint64_t kCalls = 10'000, kRounds = 60;
@@ -174,4 +174,4 @@ TEST(RecorderCost, IsAFewTimesThatOfTwoStampsAndARecord) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::recorder_cost_test

@@ -49,7 +49,7 @@ uint64_t rt_stepped(uint64_t, uint64_t);
 void rt_inside();
 }
 
-namespace rtrace::mech {
+namespace rtrace::mech::recorder_signals_test {
 namespace {
 
 constexpr uint64_t kInner = 7'000'000;  // first argument of calls made by handlers
@@ -457,11 +457,11 @@ TEST_F(Signals, AStormOfThemLosesNothing) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::recorder_signals_test
 
 // Called by rt_traced().
 extern "C" void rt_inside() {
-  using namespace rtrace::mech;
+  using namespace rtrace::mech::recorder_signals_test;
   scene.half = Half::after;
   plant_if(Half::after);
 }

@@ -84,7 +84,7 @@ const char* rt_string(const char*, uint64_t);
 int64_t rt_fails();
 }
 
-namespace rtrace::mech {
+namespace rtrace::mech::recorder_test {
 namespace {
 
 const void* entry_of(auto* function) {
@@ -511,4 +511,4 @@ TEST(Recorder, CountsInPlaceWithoutRecords) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::recorder_test

@@ -15,7 +15,7 @@
 #include "rtrace/mech/wrapper_stub.h"
 #include "rtrace/tracee/remote_call.h"
 
-namespace rtrace::mech {
+namespace rtrace::mech::remains_test {
 namespace {
 
 using testing::IsEmpty;
@@ -340,4 +340,4 @@ TEST(Remains, OfInt3sThoseThatAreTheFilesOwnAreNotOurs) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::remains_test

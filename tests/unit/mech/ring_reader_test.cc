@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-namespace rtrace::mech {
+namespace rtrace::mech::ring_reader_test {
 namespace {
 
 using Kind = Record::Kind;
@@ -179,4 +179,4 @@ TEST_F(Ring, OfNoiseEnds) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::ring_reader_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rtrace::mech {
+namespace rtrace::mech::shape_table_test {
 namespace {
 
 using agent::ShapeEntry;
@@ -81,4 +81,4 @@ TEST(ShapeTable, MovesAPlansCaptures) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::shape_table_test

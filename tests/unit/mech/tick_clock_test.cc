@@ -5,7 +5,7 @@
 
 #include <ctime>
 
-namespace rtrace::mech {
+namespace rtrace::mech::tick_clock_test {
 namespace {
 
 uint64_t now(clockid_t clock) {
@@ -59,4 +59,4 @@ TEST_F(TickClockTest, TheRecordersShareIsThatOfCallsThatAreRecorded) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::tick_clock_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rtrace::mech {
+namespace rtrace::mech::way_on_test {
 namespace {
 
 constexpr VirtAddr kEntry{0x401000}, kSiteCopy{0x500000}, kTo{0x600000};
@@ -77,4 +77,4 @@ TEST(WayOn, OfASiteWithoutACopyTheFirstBytesOfMemoryAreNotOne) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::way_on_test

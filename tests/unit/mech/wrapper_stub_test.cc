@@ -4,7 +4,7 @@
 
 #include "rtrace/arch/insn.h"
 
-namespace rtrace::mech {
+namespace rtrace::mech::wrapper_stub_test {
 namespace {
 
 using testing::ElementsAre;
@@ -380,4 +380,4 @@ TEST(WrapperStub, HasABoundedLength) {
 }
 
 }  // namespace
-}  // namespace rtrace::mech
+}  // namespace rtrace::mech::wrapper_stub_test

@@ -3,7 +3,7 @@
 
 #include "plan/process.h"
 
-namespace rtrace::plan {
+namespace rtrace::plan::call_sites_test {
 namespace {
 
 using testing::ElementsAre;
@@ -191,4 +191,4 @@ TEST(Resolve, TakesTheFirstInLinkMapOrderAndRespectsVersions) {
 }
 
 }  // namespace
-}  // namespace rtrace::plan
+}  // namespace rtrace::plan::call_sites_test

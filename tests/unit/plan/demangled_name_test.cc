@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace rtrace::plan {
+namespace rtrace::plan::demangled_name_test {
 namespace {
 
 struct Row {
@@ -50,4 +50,4 @@ TEST(WithoutAbiTags, LeavesWhatTheSourceSays) {
 }
 
 }  // namespace
-}  // namespace rtrace::plan
+}  // namespace rtrace::plan::demangled_name_test

@@ -3,7 +3,7 @@
 
 #include "plan/process.h"
 
-namespace rtrace::plan {
+namespace rtrace::plan::entries_test {
 namespace {
 
 using testing::ElementsAre;
@@ -148,4 +148,4 @@ TEST_F(Entries, OfAStrippedLibraryAreItsExportedOnes) {
 }
 
 }  // namespace
-}  // namespace rtrace::plan
+}  // namespace rtrace::plan::entries_test

@@ -136,7 +136,7 @@ rtrace_entry_closer:
   .popsection
 )");
 
-namespace rtrace::plan {
+namespace rtrace::plan::entry_patch_test {
 namespace {
 
 using testing::StartsWith;
@@ -235,4 +235,4 @@ TEST_F(EntryPatches, NoQuestionsNoAnswers) {
 }
 
 }  // namespace
-}  // namespace rtrace::plan
+}  // namespace rtrace::plan::entry_patch_test

@@ -3,7 +3,7 @@
 
 #include "plan/process.h"
 
-namespace rtrace::plan {
+namespace rtrace::plan::explain_test {
 namespace {
 
 using testing::AllOf;
@@ -137,4 +137,4 @@ TEST_F(Explain, NeverHitHasNothingToSayOfTheMainProgramsOwn) {
 }
 
 }  // namespace
-}  // namespace rtrace::plan
+}  // namespace rtrace::plan::explain_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace rtrace::plan {
+namespace rtrace::plan::filter_test {
 namespace {
 
 using testing::ElementsAre;
@@ -311,4 +311,4 @@ TEST(Filter, AMessageAboutARegularExpressionHoldsNoControlCharacters) {
 }
 
 }  // namespace
-}  // namespace rtrace::plan
+}  // namespace rtrace::plan::filter_test

@@ -9,7 +9,7 @@
 #include "arch/prologue_check.h"
 #include "rtrace/plan/entry_patch.h"
 
-namespace rtrace::plan {
+namespace rtrace::plan::patchable_test {
 namespace {
 
 constexpr const char* kObjects[] = {
@@ -96,4 +96,4 @@ INSTANTIATE_TEST_SUITE_P(Exported, Patchable, testing::ValuesIn(kObjects), [](co
 });
 
 }  // namespace
-}  // namespace rtrace::plan
+}  // namespace rtrace::plan::patchable_test

@@ -3,7 +3,7 @@
 
 #include "plan/process.h"
 
-namespace rtrace::plan {
+namespace rtrace::plan::sdt_test {
 namespace {
 
 using testing::AllOf;
@@ -99,4 +99,4 @@ TEST(SdtFilter, RefusesWhatIsNone) {
 }
 
 }  // namespace
-}  // namespace rtrace::plan
+}  // namespace rtrace::plan::sdt_test

@@ -9,7 +9,7 @@
 
 #include "rtrace/base/error.h"
 
-namespace rtrace::proto {
+namespace rtrace::proto::catalogue_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -265,4 +265,4 @@ INSTANTIATE_TEST_SUITE_P(
         ShippedRow{"libruby.so.3.4", "rb_intern", "ID rb_intern(name=string)"}));
 
 }  // namespace
-}  // namespace rtrace::proto
+}  // namespace rtrace::proto::catalogue_test

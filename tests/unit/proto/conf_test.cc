@@ -7,7 +7,7 @@
 #include "rtrace/base/error.h"
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::proto {
+namespace rtrace::proto::conf_test {
 namespace {
 
 using testing::ElementsAre;
@@ -302,4 +302,4 @@ TEST(Conf, SumsOfHugeMembersDoNotWrap) {
 }
 
 }  // namespace
-}  // namespace rtrace::proto
+}  // namespace rtrace::proto::conf_test

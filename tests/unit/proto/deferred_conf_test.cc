@@ -9,7 +9,7 @@
 
 #include "rtrace/proto/catalogue.h"
 
-namespace rtrace::proto {
+namespace rtrace::proto::deferred_conf_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -220,4 +220,4 @@ TEST(ShippedFolder, SaysWhatItWouldSayIfItWereReadAsAWhole) {
 }
 
 }  // namespace
-}  // namespace rtrace::proto
+}  // namespace rtrace::proto::deferred_conf_test

@@ -8,7 +8,7 @@
 
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::proto {
+namespace rtrace::proto::ltrace_files_test {
 namespace {
 
 constexpr const char* kTypes = R"(# Types that several files share.
@@ -98,4 +98,4 @@ TEST(LtraceFiles, ThoseOfEachLibraryAreReadWhole) {
 }
 
 }  // namespace
-}  // namespace rtrace::proto
+}  // namespace rtrace::proto::ltrace_files_test

@@ -11,7 +11,7 @@
 #include "rtrace/base/text.h"
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::proto {
+namespace rtrace::proto::manual_test {
 namespace {
 
 std::string manual() {
@@ -105,4 +105,4 @@ TEST(Manual, TheTypesThatItListsAreTypes) {
 }
 
 }  // namespace
-}  // namespace rtrace::proto
+}  // namespace rtrace::proto::manual_test

@@ -6,7 +6,7 @@
 
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::proto {
+namespace rtrace::proto::toml_test {
 namespace {
 
 struct Row {
@@ -164,4 +164,4 @@ TEST(Toml, ALongChainOfTypesIsRefused) {
 }
 
 }  // namespace
-}  // namespace rtrace::proto
+}  // namespace rtrace::proto::toml_test

@@ -6,7 +6,7 @@
 
 #include "rtrace/proto/parser.h"
 
-namespace rtrace::proto {
+namespace rtrace::proto::toml_writer_test {
 namespace {
 
 using testing::HasSubstr;
@@ -123,4 +123,4 @@ TEST(TomlWriter, ALongChainOfStructsIsReadAgain) {
 }
 
 }  // namespace
-}  // namespace rtrace::proto
+}  // namespace rtrace::proto::toml_writer_test

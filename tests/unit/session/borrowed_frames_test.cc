@@ -5,7 +5,7 @@
 #include "rtrace/base/error.h"
 #include "rtrace/unwind/frame_table.h"
 
-namespace rtrace::session {
+namespace rtrace::session::borrowed_frames_test {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST(BorrowedFrames, AreLentByTheCLibrary) {
 }
 
 }  // namespace
-}  // namespace rtrace::session
+}  // namespace rtrace::session::borrowed_frames_test

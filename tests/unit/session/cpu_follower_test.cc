@@ -6,7 +6,7 @@
 #include "rtrace/tracee/proc_fs.h"
 #include "tracee/child.h"
 
-namespace rtrace::session {
+namespace rtrace::session::cpu_follower_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -85,4 +85,4 @@ TEST(CpuFollower, StaysByAThreadUntilItIsToRunFree) {
 }
 
 }  // namespace
-}  // namespace rtrace::session
+}  // namespace rtrace::session::cpu_follower_test

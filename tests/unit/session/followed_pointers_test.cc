@@ -14,7 +14,7 @@
 #include "rtrace/mech/shape_table.h"
 #include "rtrace/proto/prototype.h"
 
-namespace rtrace {
+namespace rtrace::followed_pointers_test {
 namespace {
 
 using agent::kPage;
@@ -278,4 +278,4 @@ TEST_F(FollowedPointers, AreAllThatIsShown) {
 }
 
 }  // namespace
-}  // namespace rtrace
+}  // namespace rtrace::followed_pointers_test

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace rtrace::session {
+namespace rtrace::session::mask_syscalls_test {
 namespace {
 
 using namespace std::string_view_literals;
@@ -42,4 +42,4 @@ TEST(MaskSystemCalls, NothingElse) {
 }
 
 }  // namespace
-}  // namespace rtrace::session
+}  // namespace rtrace::session::mask_syscalls_test

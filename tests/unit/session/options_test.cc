@@ -11,7 +11,7 @@
 #include "rtrace/base/log.h"
 #include "rtrace/base/text.h"
 
-namespace rtrace::session {
+namespace rtrace::session::options_test {
 namespace {
 
 using testing::HasSubstr;
@@ -452,4 +452,4 @@ TEST(Align, IsFiveEighthsOfTheWidth) {
 }
 
 }  // namespace
-}  // namespace rtrace::session
+}  // namespace rtrace::session::options_test

@@ -16,7 +16,7 @@
 #include "rtrace/base/mapping.h"
 #include "rtrace/base/unique_fd.h"
 
-namespace rtrace::session {
+namespace rtrace::session::output_ring_test {
 namespace {
 
 using testing::ElementsAre;
@@ -381,4 +381,4 @@ TEST_F(OutputRingTest, AReaderThatTakesNothingForASecondCostsFramesWhichAreCount
 }
 
 }  // namespace
-}  // namespace rtrace::session
+}  // namespace rtrace::session::output_ring_test

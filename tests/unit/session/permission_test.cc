@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace rtrace::session {
+namespace rtrace::session::permission_test {
 namespace {
 
 using testing::AllOf;
@@ -164,4 +164,4 @@ TEST(Permission, TheStandingOfALiveProcessIsRead) {
 }
 
 }  // namespace
-}  // namespace rtrace::session
+}  // namespace rtrace::session::permission_test

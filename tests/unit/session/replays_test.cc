@@ -4,7 +4,7 @@
 
 #include <optional>
 
-namespace rtrace::session {
+namespace rtrace::session::replays_test {
 namespace {
 
 constexpr VirtAddr kSite{0x401000};
@@ -111,4 +111,4 @@ TEST(Replays, NobodyReturnsToAStackThatIsAnothersByNow) {
 }
 
 }  // namespace
-}  // namespace rtrace::session
+}  // namespace rtrace::session::replays_test

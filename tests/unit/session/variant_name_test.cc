@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace rtrace::session {
+namespace rtrace::session::variant_name_test {
 namespace {
 
 using testing::ElementsAre;
@@ -25,4 +25,4 @@ TEST(VariantName, IsNoneOfOtherNames) {
 }
 
 }  // namespace
-}  // namespace rtrace::session
+}  // namespace rtrace::session::variant_name_test

@@ -5,7 +5,7 @@
 
 #include "sink/summary_fixture.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::histogram_test {
 namespace {
 
 using namespace testing;  // the records
@@ -104,4 +104,4 @@ TEST_F(HistogramTest, WithoutBucketsItSaysSo) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::histogram_test

@@ -5,7 +5,7 @@
 #include "records.h"
 #include "rtrace/base/text.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::json_sink_test {
 namespace {
 
 using decode::Value;
@@ -209,4 +209,4 @@ TEST_F(JsonSinkTest, FramesOfABacktrace) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::json_sink_test

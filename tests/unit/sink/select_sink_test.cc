@@ -6,7 +6,7 @@
 #include "rtrace/decode/call_decoder.h"
 #include "rtrace/sink/text_sink.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::select_sink_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -237,4 +237,4 @@ TEST_F(SelectSinkTest, AForkChildsReturnIsACallOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::select_sink_test

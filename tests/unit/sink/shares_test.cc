@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rtrace::sink {
+namespace rtrace::sink::shares_test {
 namespace {
 
 TEST(FairShare, WhatHasRoomStaysWhole) {
@@ -20,4 +20,4 @@ TEST(FairShare, WithoutRoomNothingIsLeft) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::shares_test

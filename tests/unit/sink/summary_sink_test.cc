@@ -6,7 +6,7 @@
 #include "rtrace/sink/summary_table.h"
 #include "sink/summary_fixture.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::summary_sink_test {
 namespace {
 
 using namespace testing;  // the records
@@ -232,4 +232,4 @@ TEST_F(SummaryTest, AFunctionIsNamedInEachOfTheWaysInWhichItIsShown) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::summary_sink_test

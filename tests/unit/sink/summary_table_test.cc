@@ -7,7 +7,7 @@
 
 #include "sink/summary_fixture.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::summary_table_test {
 namespace {
 
 using namespace testing;  // the records
@@ -215,4 +215,4 @@ TEST_F(SummaryTest, NotesThatFindNoRoomAreCounted) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::summary_table_test

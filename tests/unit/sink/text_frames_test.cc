@@ -1,7 +1,7 @@
 // Backtraces in text (-w).
 #include "sink/text_sink_fixture.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::text_frames_test {
 namespace {
 
 class TextFrames : public testing::TextSinkTest {
@@ -117,4 +117,4 @@ TEST_F(TextFrames, NoneMeansNoEmptyLineEither) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::text_frames_test

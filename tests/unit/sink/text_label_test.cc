@@ -4,7 +4,7 @@
 
 #include "sink/text_sink_fixture.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::text_label_test {
 namespace {
 
 using namespace testing;  // the records
@@ -84,4 +84,4 @@ TEST_F(TextLabelTest, ColumnsAreCharactersNotBytes) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::text_label_test

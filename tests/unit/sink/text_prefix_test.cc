@@ -6,7 +6,7 @@
 
 #include "sink/text_sink_fixture.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::text_prefix_test {
 namespace {
 
 using namespace testing;  // the records
@@ -117,4 +117,4 @@ TEST_F(TextPrefixTest, AllPrefixesTogetherComeInOrder) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::text_prefix_test

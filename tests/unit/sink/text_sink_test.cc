@@ -6,7 +6,7 @@
 
 #include "sink/text_sink_fixture.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::text_sink_test {
 namespace {
 
 using namespace testing;  // the records
@@ -274,4 +274,4 @@ TEST_F(TextSinkTest, AReturnOfACallThatWasNeverShownStillIsALine) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::text_sink_test

@@ -8,7 +8,7 @@
 
 #include "rtrace/proto/type.h"
 
-namespace rtrace::sink {
+namespace rtrace::sink::where_test {
 namespace {
 
 using decode::Argument;
@@ -361,4 +361,4 @@ TEST_F(WhereKeysTest, AreAsWideAndAsSignedAsTheValue) {
 }
 
 }  // namespace
-}  // namespace rtrace::sink
+}  // namespace rtrace::sink::where_test

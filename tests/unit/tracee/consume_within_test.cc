@@ -7,7 +7,7 @@
 #include "child.h"
 #include "rtrace/tracee/thread.h"
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::consume_within_test {
 namespace {
 
 using tests::Child;
@@ -87,4 +87,4 @@ TEST(StopWithin, ConsumesTheStopThatWasAskedFor) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::consume_within_test

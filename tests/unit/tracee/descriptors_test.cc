@@ -12,7 +12,7 @@
 
 #include "rtrace/base/unique_fd.h"
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::descriptors_test {
 namespace {
 
 template <typename T>
@@ -96,7 +96,7 @@ TEST(DescriptorName, OfSocketsThatAreConnected) {
   socklen_t size = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   ASSERT_EQ(bind(listener.get(), generic, size), 0);
-  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
   ASSERT_EQ(getsockname(listener.get(), generic, &size), 0);
   ASSERT_EQ(connect(client.get(), generic, size), 0);
   const int port = ntohs(address.sin_port);
@@ -107,4 +107,4 @@ TEST(DescriptorName, OfSocketsThatAreConnected) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::descriptors_test

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::interrupted_syscall_test {
 namespace {
 
 constexpr uint64_t kBehind = 0x401002, kInstruction = 0x401000;
@@ -136,4 +136,4 @@ TEST(LetKernelRestart, LeavesEverythingElseAlone) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::interrupted_syscall_test

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::memory_room_test {
 namespace {
 
 using testing::ElementsAre;
@@ -64,4 +64,4 @@ TEST(MemoryRoom, FilesThatTheKernelTakesBackAreRoom) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::memory_room_test

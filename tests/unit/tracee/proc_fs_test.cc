@@ -7,7 +7,7 @@
 
 #include "tracee/child.h"
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::proc_fs_test {
 namespace {
 
 using testing::Contains;
@@ -233,4 +233,4 @@ TEST(Signals, BitsCountFromOne) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::proc_fs_test

@@ -8,7 +8,7 @@
 #include "rtrace/base/error.h"
 #include "tracee/child.h"
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::process_memory_test {
 namespace {
 
 using tests::Child;
@@ -140,4 +140,4 @@ TEST(ProcessMemory, ForcedReadsReachWhatTheProcessItselfMayNotRead) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::process_memory_test

@@ -8,7 +8,7 @@
 
 #include "tracee/register_target.h"
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::remote_call_test {
 namespace {
 
 using tests::Child;
@@ -236,4 +236,4 @@ TEST(RemoteCall, TheTracersDeathAtAnySystemCallOfItsOwnLeavesTheTargetUnharmed) 
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::remote_call_test

@@ -6,7 +6,7 @@
 
 #include "child.h"
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::run_times_test {
 namespace {
 
 TEST(RunTimes, AreTheFirstAndTheThirdNumber) {
@@ -72,4 +72,4 @@ TEST(RseqProcessor, IsWhereTheTaskCameFromTheKernelLast) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::run_times_test

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::seccomp_filter_test {
 namespace {
 
 using testing::Eq;
@@ -55,4 +55,4 @@ TEST(RunFilter, HasNoAnswerOfWhatIsNoFilter) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::seccomp_filter_test

@@ -15,7 +15,7 @@
 #include "rtrace/tracee/proc_fs.h"
 #include "rtrace/tracee/thread.h"
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::seizing_test {
 namespace {
 
 using tests::Child;
@@ -152,4 +152,4 @@ TEST(Seizing, ATickThatComesLateInterruptsNoOtherCall) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::seizing_test

@@ -6,7 +6,7 @@
 
 #include "tracee/register_target.h"
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::sigreturn_frame_test {
 namespace {
 
 using tests::Gadget;
@@ -118,4 +118,4 @@ TEST(SigreturnFrame, TheKernelRestoresAllOfAThreadFromIt) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::sigreturn_frame_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::spin_test {
 namespace {
 
 // How many waits pass without it, from one trial that fails to the next.
@@ -49,4 +49,4 @@ TEST(SpinChoice, ThatHasWorkedLongIsTriedAgainSoon) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::spin_test

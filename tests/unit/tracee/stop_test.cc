@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <sys/ptrace.h>
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::stop_test {
 namespace {
 
 struct Name {
@@ -68,4 +68,4 @@ TEST(Classify, OnlyEndsAreEnds) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::stop_test

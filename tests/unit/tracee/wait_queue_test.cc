@@ -8,7 +8,7 @@
 
 #include "tracee/child.h"
 
-namespace rtrace::tracee {
+namespace rtrace::tracee::wait_queue_test {
 namespace {
 
 using tests::Child;
@@ -102,4 +102,4 @@ TEST_F(WaitQueueTest, NothingToReportIsToldFromNobodyToWaitFor) {
 }
 
 }  // namespace
-}  // namespace rtrace::tracee
+}  // namespace rtrace::tracee::wait_queue_test

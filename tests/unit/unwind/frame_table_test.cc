@@ -8,7 +8,7 @@
 #include "rtrace/base/error.h"
 #include "unwind/made_object.h"
 
-namespace rtrace::unwind {
+namespace rtrace::unwind::frame_table_test {
 namespace {
 
 using Kind = Rule::Kind;
@@ -186,4 +186,4 @@ TEST(FrameTable, SurvivesDamage) {
 }
 
 }  // namespace
-}  // namespace rtrace::unwind
+}  // namespace rtrace::unwind::frame_table_test

@@ -6,7 +6,7 @@
 #include "rtrace/unwind/frame_table.h"
 #include "unwind/made_object.h"
 
-namespace rtrace::unwind {
+namespace rtrace::unwind::return_frame_test {
 namespace {
 
 constexpr uint32_t kWords = 0x28, kWholeFrame = 0xd8;  // what wrappers need
@@ -103,4 +103,4 @@ TEST(ReturnFrame, IsNotFoundWhereNothingFits) {
 }
 
 }  // namespace
-}  // namespace rtrace::unwind
+}  // namespace rtrace::unwind::return_frame_test

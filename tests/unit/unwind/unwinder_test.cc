@@ -4,7 +4,7 @@
 
 #include "unwind/made_object.h"
 
-namespace rtrace::unwind {
+namespace rtrace::unwind::unwinder_test {
 namespace {
 
 using testing::ElementsAre;
@@ -335,4 +335,4 @@ TEST(CallersOfEntry, ReadsTheStackInLargePieces) {
 }
 
 }  // namespace
-}  // namespace rtrace::unwind
+}  // namespace rtrace::unwind::unwinder_test

@@ -1,6 +1,6 @@
 // The bridge: a SIGTRAP handler that carries threads over int3s whose tracer has died, until somebody puts
 // the bytes back. It stands where the program has the default action, and does that for every SIGTRAP that is
-// not ours.
+// not ours; or in front of the program's own handler, which gets these.
 //
 // Freestanding: no library, no relocation, no state but the blob's head; it never writes to code.
 #include "bridge.h"
@@ -95,6 +95,23 @@ bool ask_for_default(const greg_t* regs) {
   return true;
 }
 
+// The same in front of the program's own handler, which it may ask for.
+bool ask_for_own(const greg_t* regs) {
+  struct {
+    uint64_t handler, flags, restorer, mask;
+  } kernels{};
+  const auto old = static_cast<uint64_t>(regs[REG_RDX]);
+  if (regs[REG_RSI] != 0 || old == 0 || !can_write(old) || !can_write(old + kActionSize - kMaskSize) ||
+      system_call(__NR_rt_sigaction, SIGTRAP, 0, reinterpret_cast<uint64_t>(&kernels), kMaskSize) != 0)
+    return false;
+  for (uint64_t at = 0; at < kActionSize; at += kMaskSize) word_at(old + at) = 0;
+  word_at(old) = rtrace_blob.own_handler.address;
+  word_at(old + offsetof(struct sigaction, sa_mask)) = kernels.mask;
+  word_at(old + offsetof(struct sigaction, sa_flags)) = rtrace_blob.own_handler.flags;
+  word_at(old + offsetof(struct sigaction, sa_restorer)) = kernels.restorer;
+  return true;
+}
+
 // The same of sigaction(signal, action, old) of any other signal, which is not carried out: a handler that
 // would block all signals while it runs is set with SIGTRAP open, where the action lies in its caller's
 // frame. There the program might still see it.
@@ -118,8 +135,10 @@ bool has_shadow_stack() {
   return pointer != 0;
 }
 
+enum class InFrontOf : unsigned char { standard, own };
+
 // Where the call that begins here would block SIGTRAP, or look behind the handler, it returns at once.
-bool carry_out(SignalCall call, ucontext_t* context) {
+bool carry_out(SignalCall call, ucontext_t* context, InFrontOf action) {
   greg_t* regs = context->uc_mcontext.gregs;
   const unsigned length = length_in_line(call);
   const bool about_trap = call == SignalCall::sigaction && static_cast<int>(regs[REG_RDI]) == SIGTRAP;
@@ -127,7 +146,7 @@ bool carry_out(SignalCall call, ucontext_t* context) {
   if (call == SignalCall::none || (length == 0 && has_shadow_stack())) return false;
   if (rtrace::agent::is_about_mask(call)) {
     if (!block_without_trap(call, regs, *reinterpret_cast<uint64_t*>(&context->uc_sigmask))) return false;
-  } else if (!about_trap || !ask_for_default(regs)) {
+  } else if (!about_trap || !(action == InFrontOf::own ? ask_for_own(regs) : ask_for_default(regs))) {
     return false;
   }
   regs[REG_RAX] = 0;
@@ -145,10 +164,12 @@ bool is_step(const siginfo_t* info, uint64_t rip) {
 }
 
 // A step that the tracer did not live to see the end of: delivering it has ended it. Where the tracer held
-// the thread's signals back for it, its own mask is still owed.
-void end_step(ucontext_t* context) {
-  if (rtrace_blob.masked_thread != 0 && rtrace_blob.masked_thread == system_call(__NR_gettid))
-    *reinterpret_cast<uint64_t*>(&context->uc_sigmask) = rtrace_blob.own_mask;
+// the thread's signals back for it, its own mask is still owed. A program that catches SIGTRAP may step
+// itself.
+bool end_step(ucontext_t* context, InFrontOf action) {
+  const bool noted = rtrace_blob.masked_thread != 0 && rtrace_blob.masked_thread == system_call(__NR_gettid);
+  if (noted) *reinterpret_cast<uint64_t*>(&context->uc_sigmask) = rtrace_blob.own_mask;
+  return noted || action == InFrontOf::standard;
 }
 
 // The system-call stop that a tracer has not lived to answer: the kernel sends 0x80 | SIGTRAP, of which a
@@ -163,35 +184,44 @@ void take_default_action() {
   system_call(__NR_rt_sigaction, SIGTRAP, reinterpret_cast<uint64_t>(standard), 0, kMaskSize);
 }
 
+// Takes the signal if it is ours.
+bool take(const siginfo_t* info, ucontext_t* context, InFrontOf action) {
+  auto& rip = context->uc_mcontext.gregs[REG_RIP];
+  if (is_step(info, static_cast<uint64_t>(rip))) return end_step(context, action);
+  if (is_left_over(info)) return true;
+  // force_sig(SIGTRAP) of an int3 (kernel: arch/x86/kernel/traps.c, do_int3_user).
+  if (info->si_code != SI_KERNEL) return false;
+  const auto site = static_cast<uint64_t>(rip) - 1;
+  const auto* table = reinterpret_cast<const SiteTable*>(rtrace_blob.table);
+  if (const SiteEntry* entry = rtrace::agent::find_site(table, site)) {
+    if (!carry_out(entry->call(), context, action)) rip = static_cast<greg_t>(entry->copy());
+    return true;
+  }
+  // A tracer that died between its registers and the resume has carried this thread over already, or put it
+  // back onto the site. What lies before a copy is the end of another, which may be an int3 (a PLT entry of
+  // `jmp; int3`), and before a function there may be padding.
+  const auto at = static_cast<uint64_t>(rip);
+  return !holds(site, kInt3) || rtrace::agent::find_site(table, at) != nullptr ||
+         rtrace::agent::is_copy(table, at);
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("hidden"))) void rtrace_bridge(int, const siginfo_t* info, void* frame) {
   auto* context = static_cast<ucontext_t*>(frame);
-  auto& rip = context->uc_mcontext.gregs[REG_RIP];
-  if (is_step(info, static_cast<uint64_t>(rip))) return end_step(context);
-  if (is_left_over(info)) return;
-  const auto site = static_cast<uint64_t>(rip) - 1;
-  // force_sig(SIGTRAP) of an int3 (kernel: arch/x86/kernel/traps.c, do_int3_user).
-  if (info->si_code == SI_KERNEL) {
-    const auto* table = reinterpret_cast<const SiteTable*>(rtrace_blob.table);
-    if (const SiteEntry* entry = rtrace::agent::find_site(table, site)) {
-      if (!carry_out(entry->call(), context)) rip = static_cast<greg_t>(entry->copy());
-      return;
-    }
-    // A tracer that died between its registers and the resume has carried this thread over already, or put it
-    // back onto the site. What lies before a copy is the end of another, which may be an int3 (a PLT entry of
-    // `jmp; int3`), and before a function there may be padding.
-    const auto at = static_cast<uint64_t>(rip);
-    if (!holds(site, kInt3) || rtrace::agent::find_site(table, at) != nullptr ||
-        rtrace::agent::is_copy(table, at))
-      return;
-    rip = static_cast<greg_t>(site);  // the program's own: met again under the default action
-    take_default_action();
+  if (take(info, context, InFrontOf::standard)) return;
+  take_default_action();
+  if (info->si_code == SI_KERNEL) {  // an int3 of the program's: met again under the default action
+    --context->uc_mcontext.gregs[REG_RIP];
     return;
   }
-  take_default_action();
   system_call(__NR_tgkill, static_cast<uint64_t>(system_call(__NR_getpid)),
               static_cast<uint64_t>(system_call(__NR_gettid)), SIGTRAP);
+}
+
+// False: the program's own handler is to have it.
+extern "C" __attribute__((visibility("hidden"))) bool rtrace_screen(int, const siginfo_t* info, void* frame) {
+  return take(info, static_cast<ucontext_t*>(frame), InFrontOf::own);
 }
 
 #endif

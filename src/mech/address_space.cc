@@ -285,10 +285,12 @@ void AddressSpace::forget_table() const {
   if (standing_in(memory_).empty()) foothold_.forget_sites(memory_);
 }
 
-void AddressSpace::handler_stands(bool stands) {
-  if (std::exchange(handler_stands_, stands) == stands) return;
+void AddressSpace::handler_stands(bool stands, bool screens) {
+  handler_screens_ = screens;
+  const bool either = stands || screens;
+  if (std::exchange(handler_stands_, either) == either) return;
   for (const auto& [address, site] : sites_)
-    if (site->stands_in()) ledger_.stands_in(site->patch, stands);
+    if (site->stands_in()) ledger_.stands_in(site->patch, either);
 }
 
 void AddressSpace::rest_mask_syscalls(bool rests) {
@@ -346,6 +348,7 @@ std::unique_ptr<AddressSpace> AddressSpace::clone_for(pid_t child) const {
     throw Error::make("it was forked while pages of rtrace were being mapped");
   copy->foothold_ = foothold_;
   copy->handler_stands_ = handler_stands_;
+  copy->handler_screens_ = handler_screens_;
   foothold_.give_slack_back(copy->memory_);
   copy->semaphores_ = semaphores_.clone_for(child, ledger_);
   for (const auto& [address, site] : sites_) {

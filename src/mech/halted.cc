@@ -105,21 +105,28 @@ bool HaltedProcess::met_site(pid_t tid, VirtAddr* site) const {
 // The kernel makes a SIGTRAP of the stop that a tracer has not lived to answer: of a system call
 // (kernel: include/linux/ptrace.h, ptrace_report_syscall), of a hit whose registers were written already, of
 // a step. A program's own int3 leaves its pc behind one, but not in our pages, where a copy may end in an
-// int3 before the next, nor on a site, which may have padding before it; and its own step is not among them:
-// it has a handler.
+// int3 before the next, nor on a site, which may have padding before it.
 bool HaltedProcess::is_left_over(pid_t tid) const {
   const auto info = tracee::signal_info(tid);
   const auto regs = tracee::registers(tid);
   if (!info || !regs) return false;
-  if (info->si_code == TRAP_TRACE || (info->si_code == SI_USER && info->si_pid == 0)) return true;
+  if (info->si_code == SI_USER && info->si_pid == 0) return true;
+  if (info->si_code == TRAP_TRACE) return !may_step_itself(tid);
   std::byte before{};
   const bool read = memory_.read_forced(regs->pc() - 1, {&before, 1}) == 1;
   // Of a system call, but for an icebp (arch/x86/kernel/ptrace.c, user_single_step_report).
-  if (info->si_code == TRAP_BRKPT) return before != std::byte{0xf1};
+  if (info->si_code == TRAP_BRKPT) return before != std::byte{0xf1} && !may_step_itself(tid);
   if (info->si_code != SI_KERNEL) return false;
   const auto holds_pc = [&](const auto& page) { return page.range.contains(regs->pc()); };
   if (sites_.contains(regs->pc()) || std::ranges::any_of(remains_.pages, holds_pc)) return true;
   return !read || before != std::byte{0xcc};
+}
+
+// It has a handler, which ours stood in front of; and no tracer held the thread's signals back for a step.
+bool HaltedProcess::may_step_itself(pid_t tid) const {
+  return std::ranges::any_of(remains_.blobs, [&](const Remains::Blob& blob) {
+    return blob.screens() && blob.head.masked_thread != tid;
+  });
 }
 
 HaltedProcess::State HaltedProcess::consumed(pid_t tid) {

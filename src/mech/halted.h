@@ -50,6 +50,7 @@ class HaltedProcess {
   static State consumed(pid_t tid);
   bool met_site(pid_t tid, VirtAddr* site) const;
   bool is_left_over(pid_t tid) const;
+  bool may_step_itself(pid_t tid) const;
   void on_child(pid_t parent);
   static void settle(pid_t tid);
 

@@ -49,8 +49,8 @@ std::optional<agent::Blob> our_blob(const Memory& memory, VirtAddr at, uint64_t 
                   ours.size() - sizeof(agent::Blob)) != 0)
     return std::nullopt;
   std::memcpy(&head, theirs.data(), sizeof head);
-  const bool offsets =
-      head.bridge == own.bridge && head.restorer == own.restorer && head.gadget == own.gadget;
+  const bool offsets = head.bridge == own.bridge && head.restorer == own.restorer &&
+                       head.gadget == own.gadget && head.screen == own.screen;
   const bool frame =
       head.frame_begin >= at.value && head.frame_begin <= head.frame_end && head.frame_end <= at.value + size;
   return offsets && frame ? std::optional(head) : std::nullopt;

@@ -69,6 +69,7 @@ class Repair {
   }
   bool in_borrowed(VirtAddr pc) const;
   bool in_blob(VirtAddr pc) const;
+  bool screens() const;
   bool foreign(VirtAddr pc) const;
   bool walk_out(HaltedProcess& halted, pid_t tid);
   bool walk_all_out(HaltedProcess& halted);
@@ -123,6 +124,10 @@ bool Repair::in_blob(VirtAddr pc) const {
   });
 }
 
+bool Repair::screens() const {
+  return std::ranges::any_of(remains_.blobs, &Remains::Blob::screens);
+}
+
 bool Repair::foreign(VirtAddr pc) const {
   return in_borrowed(pc) || std::any_of(remains_.pages.begin(), remains_.pages.end(),
                                         [&](const auto& page) { return page.range.contains(pc); });
@@ -162,9 +167,9 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
       own_mask.reset();
     } else if (!own_mask) {
       own_mask = *mask;
-      // Handler and gadget, unlike the recorder, block SIGTRAP and end in an rt_sigreturn, which brings the
-      // mask; and the handler may be about to read the note that is there.
-      if (!in_blob(regs->pc()) || (*mask & tracee::signal_bit(SIGTRAP)) == 0)
+      // Handler and gadget, unlike the recorder, block SIGTRAP, but in front of the program's own handler,
+      // and end in an rt_sigreturn, which brings the mask; and the handler may be about to read the note.
+      if (!in_blob(regs->pc()) || (!screens() && (*mask & tracee::signal_bit(SIGTRAP)) == 0))
         for (const auto& blob : remains_.blobs) note_mask(memory_, blob.address, tid, *mask);
       (void)tracee::set_signal_mask(tid, ~kFaults);
     }
@@ -286,12 +291,7 @@ Repair::Stand Repair::stand_of(const HaltedProcess& halted, bool out) const {
 
 bool Repair::lower_bridges(pid_t fit, uint64_t closable) {
   for (const auto& blob : remains_.blobs) {
-    const BridgeSite site = {fit,
-                             memory_,
-                             blob.address + blob.head.gadget,
-                             {VirtAddr{blob.head.frame_begin}, VirtAddr{blob.head.frame_end}},
-                             blob.address + blob.head.bridge,
-                             blob.address + blob.head.restorer};
+    const BridgeSite site = bridge_site(fit, memory_, blob.address, blob.head);
     const Lowered lowered = lower_bridge(site);
     if (lowered == Lowered::failed) return false;
     repaired_.handler |= lowered == Lowered::yes;

@@ -92,12 +92,9 @@ class Engine {
   void note_reset_at_first_hit(Task& task) const;
   void tell_of_blocking(const Process& process);
   void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
-  std::optional<CarriedOut> at_signal_call(Task& task, Image& image, const mech::BreakpointSite& site,
-                                           const arch::Regs& regs, const NeedStopped& need_stopped);
-  std::optional<CarriedOut> carry_out(Task& task, const Image& image, const mech::BreakpointSite& site,
-                                      const arch::Regs& regs);
   static bool is_bridged(const Task& task);
   bool has_others(const Task& task) const;
+  void answer_awaited(Task& task);
   void learn_from_bridge(Task& task) const;
   void restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const;
   static bool is_caught(const Task& task, Image& image);
@@ -106,7 +103,12 @@ class Engine {
   void open_traps(const Image& image, Wait wait);
   void open_traps_before_sites(pid_t pid, const Image& image);
   void open_traps_and_look(pid_t pid, const Image& image);
-  void answer_awaited(Task& task);
+
+  // --- engine_trap.cc
+  std::optional<CarriedOut> at_signal_call(Task& task, Image& image, const mech::BreakpointSite& site,
+                                           const arch::Regs& regs, const NeedStopped& need_stopped);
+  std::optional<CarriedOut> carry_out(Task& task, const Image& image, const mech::BreakpointSite& site,
+                                      const arch::Regs& regs);
   // `awaited`: by a call of the C library that we watch, whose structures are its own.
   void at_signal_system_call(Task& task, const arch::Regs& regs, bool awaited);
   static void trap_action_is_set(Task& task, const arch::Regs& regs);
@@ -116,11 +118,8 @@ class Engine {
   void settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done);
   static bool keep_pending(Task& task);
   bool step_aside(Task& task, const arch::Regs& regs);
+
   void let_go_of_fork(pid_t child, Image& parent_image);
-  struct ForkImage {
-    std::shared_ptr<Image> image;
-    bool anew = false;
-  };
   ForkImage read_fork(pid_t child, Image& image, std::string& failure);
   ForkImage image_of_fork(pid_t child, Image& image);
   static void arm_child(Task& child);
@@ -270,6 +269,7 @@ class Engine {
   bool with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image, Sleepers sleepers,
                             const std::function<void(pid_t, const std::vector<pid_t>&)>& work);
   bool learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped);
+  void screen_own_handler(pid_t pid, Image& image, const NeedStopped& need_stopped);
   bool open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const NeedStopped::Then& watch = {});
   void close_handlers(pid_t pid);
   void close_handlers_of(Image& image, pid_t stopped, const std::vector<pid_t>& all);

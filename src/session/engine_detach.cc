@@ -256,7 +256,9 @@ std::set<std::shared_ptr<Image>> Engine::images_to_leave(const Leaving& leaving)
 Engine::Visited Engine::leave_each(Leaving& leaving) {
   std::vector<Farewell> farewells;
   for (const auto& image : images_to_leave(leaving)) {
-    if (image->needs_all_stopped() || Survival::are_handlers_open(image->space())) continue;
+    if (image->needs_all_stopped() || Survival::are_handlers_open(image->space()) ||
+        image->survival().screens())
+      continue;
     clean_code(*image, true);
     image->begin_leaving();
     farewells.push_back({image});
@@ -295,9 +297,10 @@ Engine::Visited Engine::visit(Leaving& leaving, How how) {
   std::set<pid_t> callers;
   for (const Farewell& farewell : farewells)
     if (farewell.caller) callers.insert(*farewell.caller);
-  // Nobody may be about to write to what is parted, nor to set an action while handlers are closed.
+  // Nobody may be about to write to what is parted, nor to set an action while handlers are closed, nor to
+  // ask for one that ours stands in front of.
   const bool parts = std::ranges::any_of(farewells, [](const Farewell& left) {
-    return Survival::are_handlers_open(left.image->space()) ||
+    return Survival::are_handlers_open(left.image->space()) || left.image->survival().screens() ||
            (!left.needed.empty() && left.image->records_calls());
   });
   const bool run = how == How::together && !parts && !callers.empty() && let_others_run(leaving, callers);

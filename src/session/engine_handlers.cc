@@ -40,7 +40,7 @@ void Engine::ignore_trap_again(Process& process) {
   process.trap = {TrapDisposition::Kind::ignored, false, {}, true};
   note_withheld(process);
   (void)process.image->survival().leave(process.pid, space);
-  process.image->survival().program_set(false, space);
+  process.image->survival().program_set(TrapDisposition::Kind::ignored, space);
   process.trap.withheld = false;
 }
 
@@ -133,6 +133,15 @@ bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need
   Process* standing = still_running(pid, image);
   if (held && standing != nullptr) learn_trap_action(*held, standing->trap, image.space());
   return held.has_value();
+}
+
+// Behind all that watches who asks for it.
+void Engine::screen_own_handler(pid_t pid, Image& image, const NeedStopped& need_stopped) {
+  const Process* process = still_running(pid, image);
+  const bool caught = process != nullptr && process->trap.kind == TrapDisposition::Kind::caught;
+  if (!caught || !process->trap.action_known || !image.survival().is_due()) return;
+  const auto held = need_stopped();
+  if (held && still_running(pid, image) != nullptr) image.survival().screen(*held, image.space());
 }
 
 // Of a process that is attached to, while it stands, before the first int3: what would meet one with SIGTRAP

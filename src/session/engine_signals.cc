@@ -118,7 +118,7 @@ void Engine::gives_up_handler(const Task& task, int signal) {
   trap = {};
   Image* image = task.process->image.get();
   if (image != nullptr && image->pid() == task.process->pid)
-    image->survival().program_set(true, image->space());
+    image->survival().program_set(TrapDisposition::Kind::standard, image->space());
 }
 
 // Threads whose handler may still return to a copy's site.

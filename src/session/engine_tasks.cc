@@ -250,7 +250,7 @@ void Engine::begin_thread(pid_t tid, Process& process, TrapBlocked trap_blocked)
 
 // A copy of the parent's. One that was forked before our pages were there, or while the parent's probes are
 // being placed, is read anew, as if it were attached to. nullptr, and why, where it cannot be followed.
-Engine::ForkImage Engine::read_fork(pid_t child, Image& image, std::string& failure) {
+ForkImage Engine::read_fork(pid_t child, Image& image, std::string& failure) {
   const tracee::OpenedChild opened(child, image.space().memory());
   try {
     const auto& pages = image.space().foothold();
@@ -268,7 +268,7 @@ Engine::ForkImage Engine::read_fork(pid_t child, Image& image, std::string& fail
 }
 
 // nullptr where it is let go of.
-Engine::ForkImage Engine::image_of_fork(pid_t child, Image& image) {
+ForkImage Engine::image_of_fork(pid_t child, Image& image) {
   std::string failure;
   ForkImage own = read_fork(child, image, failure);
   if (own.image != nullptr) return own;

@@ -183,7 +183,7 @@ void Image::watch_raw_calls(const elf::LoadedObject& object, Blocking which,
                             const NeedStopped& need_stopped) {
   constexpr uint64_t kNear = 0x1000;  // what is static in a file of source stands beside what is not
   // Where nothing is carried out what ends a section would be met with SIGTRAP blocked.
-  if (services_.options.syscalls || survival_.is_given_up() || !changes_signal_state(object)) return;
+  if (services_.options.syscalls || survival_.is_without_default() || !changes_signal_state(object)) return;
   std::vector<SignalWatch> watches;
   for (std::string_view name : {"posix_spawn", "pthread_create", "pthread_kill"}) {
     const auto function = object.file->find_exported(name);

@@ -116,9 +116,10 @@ void Image::decline_survival(const std::string& reason) {
 }
 
 void Image::explain_survival() {
-  if (survival_.stands())
-    explain(fmt::format("process {}: if rtrace is killed by SIGKILL, a SIGTRAP handler bridges its probes",
-                        pid_));
+  if (survival_.stands() || survival_.is_due())
+    explain(fmt::format("process {}: if rtrace is killed by SIGKILL, a SIGTRAP handler bridges its probes{}",
+                        pid_,
+                        survival_.is_due() ? ", in front of its own where that does not serve once" : ""));
   else if (!survival_.risk().empty())
     explain(fmt::format("process {}: {}: SIGKILL of rtrace would kill it at its next probe", pid_,
                         survival_.risk()));

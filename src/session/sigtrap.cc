@@ -23,21 +23,52 @@ TrapDisposition::Kind kind_of(uint64_t handler) {
   return TrapDisposition::Kind::caught;
 }
 
+using OwnHandler = agent::Blob::OwnHandler;
+
+// What the program has set where our handler stands in front of its own, or the kernel has taken it away.
+void show_own(KernelAction& action, const mech::AddressSpace& space) {
+  const bool ours = action[0] == space.foothold().screen().value;
+  if (!space.handler_screens() || (!ours && kind_of(action[0]) != TrapDisposition::Kind::standard)) return;
+  const auto own = space.memory().read_value<OwnHandler>(space.foothold().own_handler());
+  if (own && ours) action[0] = own->address;
+  if (own) action[1] = own->flags;
+}
+
+// As the kernel has it: with nothing in its mask that cannot be blocked (kernel/signal.c, do_sigaction), and
+// with flags of 32 bits, of which C libraries make 64 by their sign (SA_RESETHAND); before 5.11 it had those.
+KernelAction as_kept(KernelAction action) {
+  action[1] &= UINT32_MAX;
+  action[3] &= ~(tracee::signal_bit(SIGKILL) | tracee::signal_bit(SIGSTOP));
+  return action;
+}
+
 }  // namespace
 
 void learn_trap_action(pid_t tid, TrapDisposition& disposition, mech::AddressSpace& space) {
   tracee::RemoteCall remote(tid, space.memory(), space.foothold().gadget(), space.foothold().frame_area());
   const auto where = remote.scratch(sizeof(KernelAction));
   if (!where || remote.call(SYS_rt_sigaction, {SIGTRAP, 0, where->value, kMaskSize}) != 0) return;
-  const auto action = space.memory().read_value<KernelAction>(*where);
+  auto action = space.memory().read_value<KernelAction>(*where);
   if (!action) return;
-  disposition.action = *action;
+  show_own(*action, space);
+  disposition.action = as_kept(*action);
   disposition.action_known = kind_of((*action)[0]) == TrapDisposition::Kind::caught;
 }
 
 namespace {
 
-void set_action(pid_t tid, const KernelAction& action, mech::AddressSpace& space) {
+// Where our handler stands in front of that one, it does so again.
+KernelAction behind_ours(KernelAction action, const mech::AddressSpace& space) {
+  const mech::Foothold& foothold = space.foothold();
+  const auto own = space.memory().read_value<OwnHandler>(foothold.own_handler());
+  if (!space.handler_screens() || !own || own->address != action[0] || own->flags != action[1]) return action;
+  action[0] = foothold.screen().value;
+  action[1] |= SA_SIGINFO;
+  return action;
+}
+
+void set_action(pid_t tid, const KernelAction& own, mech::AddressSpace& space) {
+  const KernelAction action = behind_ours(own, space);
   tracee::RemoteCall remote(tid, space.memory(), space.foothold().gadget(), space.foothold().frame_area());
   const auto where = remote.scratch(sizeof action);
   if (!where || space.memory().write(*where, std::as_bytes(std::span(action))) != 0) return;
@@ -183,6 +214,24 @@ std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, a
   return done;
 }
 
+std::optional<CarriedOut> answer_for_own(arch::Regs regs, const tracee::ProcessMemory& memory,
+                                         const TrapDisposition& disposition) {
+  const auto& [handler, flags, restorer, mask] = disposition.action;
+  struct sigaction told {};
+  const auto to = memory.read_value<uint64_t>(regs.sp());
+  const VirtAddr old{regs.integer_argument(2)};
+  if (!to || regs.integer_argument(1) != 0 || !disposition.action_known) return std::nullopt;
+  told.sa_handler = reinterpret_cast<void (*)(int)>(handler);
+  std::memcpy(&told.sa_mask, &mask, sizeof mask);
+  told.sa_flags = static_cast<int>(flags);
+  told.sa_restorer = reinterpret_cast<void (*)()>(restorer);
+  if (old && memory.write_value(old, told) != 0) return std::nullopt;
+  regs.raw.rax = 0;
+  regs.raw.rip = *to;
+  regs.raw.rsp += sizeof *to;
+  return CarriedOut{regs, std::nullopt, !old};
+}
+
 std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
                                                 const tracee::ProcessMemory& memory, TrapBlocked& blocked) {
   const SignalArguments call = {regs.syscall_argument(0), VirtAddr{regs.syscall_argument(1)},
@@ -204,13 +253,6 @@ std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
   done.regs = regs;
   done.repeatable = !call.third;
   return done;
-}
-
-// As the kernel has it: with nothing in its mask that cannot be blocked (kernel/signal.c, do_sigaction).
-static KernelAction as_kept(KernelAction action) {
-  constexpr size_t kMask = 3;
-  action[kMask] &= ~(tracee::signal_bit(SIGKILL) | tracee::signal_bit(SIGSTOP));
-  return action;
 }
 
 bool learn_from_system_call(const arch::Regs& regs, const Memory& memory, TrapDisposition& disposition) {

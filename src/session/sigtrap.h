@@ -14,10 +14,11 @@
 #include <cstdint>
 #include <string_view>
 
-#include "image.h"
+#include "need_stopped.h"
 #include "rtrace/agent/signal_calls.h"
 #include "rtrace/arch/regs.h"
 #include "rtrace/base/memory.h"
+#include "rtrace/mech/address_space.h"
 #include "rtrace/tracee/proc_fs.h"
 
 namespace rtrace::session {
@@ -105,6 +106,10 @@ bool withhold_ignoring(const arch::Regs& regs, const tracee::ProcessMemory& memo
 // At the function's entry, or the instruction.
 std::optional<CarriedOut> carry_out_function(pid_t tid, SignalCall::Kind kind, arch::Regs regs,
                                              const tracee::ProcessMemory& memory, TrapBlocked& blocked);
+// At the entry of sigaction(SIGTRAP) that only asks, in a process in front of whose handler ours stands: told
+// is the one that is known.
+std::optional<CarriedOut> answer_for_own(arch::Regs regs, const tracee::ProcessMemory& memory,
+                                         const TrapDisposition& disposition);
 // At the stop at a system call's entry.
 std::optional<CarriedOut> carry_out_system_call(pid_t tid, arch::Regs regs,
                                                 const tracee::ProcessMemory& memory, TrapBlocked& blocked);

@@ -15,7 +15,10 @@ constexpr uint64_t kPause = 10'000'000;  // ns
 constexpr uint64_t kTrap = tracee::signal_bit(SIGTRAP);
 
 mech::BridgeSite site_of(const tracee::ProcessMemory& memory, pid_t stopped, const mech::Foothold& foothold) {
-  return {stopped, memory, foothold.gadget(), foothold.frame_area(), foothold.bridge(), foothold.restorer()};
+  return {stopped,           memory,
+          foothold.gadget(), foothold.frame_area(),
+          foothold.bridge(), foothold.restorer(),
+          foothold.screen(), foothold.own_handler()};
 }
 
 }  // namespace
@@ -27,17 +30,27 @@ void Survival::raise(pid_t stopped, mech::AddressSpace& space) {
 }
 
 void Survival::raise(pid_t stopped, mech::AddressSpace& space, tracee::RemoteCall& remote) {
-  risk_ = mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()), remote);
-  state_ = risk_.empty() ? State::standing : State::absent;
-  raised_at_ = timestamp().monotonic;
-  space.handler_stands(stands());
-  RTRACE_LOG(session, 1, "bridge of {}: {}", space.pid(), risk_.empty() ? "stands" : risk_);
+  take(mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()), remote), space);
+}
+
+void Survival::screen(pid_t stopped, mech::AddressSpace& space) {
+  take(mech::raise_screen(site_of(space.memory(), stopped, space.foothold())), space);
+}
+
+void Survival::take(const mech::Raised& raised, mech::AddressSpace& space) {
+  constexpr State kStates[] = {State::standing, State::screening, State::due, State::absent};
+  state_ = kStates[static_cast<size_t>(raised.bridge)];
+  risk_ = raised.reason;
+  lost_since_ = raised_at_ = timestamp().monotonic;
+  space.handler_stands(stands(), screens());
+  RTRACE_LOG(session, 1, "bridge of {}: {}{}", space.pid(), risk_.empty() ? "stands" : risk_,
+             screens() ? " in front of its own handler" : "");
 }
 
 void Survival::raise_in_borrower(pid_t stopped, const mech::AddressSpace& space) {
-  const std::string risk = mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()));
+  const mech::Raised raised = mech::raise_bridge(site_of(space.memory(), stopped, space.foothold()));
   RTRACE_LOG(session, 1, "bridge of {}, in the memory of {}: {}", stopped, space.pid(),
-             risk.empty() ? "stands" : risk);
+             raised.reason.empty() ? "stands" : raised.reason);
 }
 
 bool Survival::lower_in_borrower(pid_t stopped, const mech::AddressSpace& space) {
@@ -78,7 +91,8 @@ bool Survival::blocks_all_in_handlers(pid_t stopped, const mech::AddressSpace& s
 
 bool Survival::lower(pid_t stopped, mech::AddressSpace& space) {
   if (!lower_in(space.memory(), stopped, space)) return false;
-  state_ = State::none;
+  state_ = screens() ? State::due : State::none;
+  lost_since_ = timestamp().monotonic;
   space.handler_stands(false);
   return true;
 }
@@ -141,16 +155,23 @@ std::string risk_of_own_action(pid_t pid, const std::string& name) {
       pid, name);
 }
 
-void Survival::program_set(bool standard, mech::AddressSpace& space) {
+void Survival::program_set(TrapDisposition::Kind kind, mech::AddressSpace& space) {
+  const uint64_t now = timestamp().monotonic;
   space.handler_stands(false);
-  space.rest_mask_syscalls(!standard);  // nothing is carried out then, and the program's handler would go
-  if (!standard) {
+  // Nothing is carried out for an own one, and the program's handler would go.
+  space.rest_mask_syscalls(kind != TrapDisposition::Kind::standard);
+  const mech::Foothold& foothold = space.foothold();
+  if (kind != TrapDisposition::Kind::caught && foothold.exists())
+    (void)space.memory().write_value(foothold.own_handler(), agent::Blob::OwnHandler{});
+  if (kind == TrapDisposition::Kind::ignored) {
     state_ = State::absent;
     risk_ = "it has set an action for SIGTRAP of its own";
     return;
   }
   state_ = State::due;
-  lost_since_ = timestamp().monotonic;
+  // What is set in its place is known once the call is over; at the next hit, unless it changes all the time.
+  const bool seldom = kind == TrapDisposition::Kind::caught && now - raised_at_ > kPause;
+  lost_since_ = seldom ? 0 : now;
 }
 
 }  // namespace rtrace::session

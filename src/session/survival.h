@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "rtrace/mech/address_space.h"
+#include "rtrace/mech/bridge.h"
+#include "sigtrap.h"
 
 namespace rtrace::session {
 
@@ -16,11 +18,16 @@ class Survival {
   // Nothing is mapped into the process yet, and no int3 stands in it.
   Survival() = default;
 
+  // For the default action.
   bool stands() const { return state_ == State::standing; }
-  // Something of our action may be in the process: the handler, or what the kernel leaves when it resets one.
+  // In front of the program's own handler.
+  bool screens() const { return state_ == State::screening; }
+  bool is_due() const { return state_ == State::due; }
+  // Something of our action for the default may be in the process: the handler, or what the kernel leaves
+  // when it resets one.
   bool leaves_a_trace() const { return state_ == State::standing || state_ == State::lost; }
   // Nor will it be, unless the program sets the default action.
-  bool is_given_up() const { return state_ == State::absent; }
+  bool is_without_default() const { return state_ == State::absent || screens(); }
   // Why the next hit after our death would kill the process; empty where it would not.
   const std::string& risk() const { return risk_; }
 
@@ -65,14 +72,19 @@ class Survival {
   bool tells_of_blocking() { return !std::exchange(told_, true); }
   // Time to raise it; where the program has changed the action, not before its call is over.
   bool wants_raising() const;
-  // The program has set an action: the default, or one of its own.
-  void program_set(bool standard, mech::AddressSpace& space);
+  // As raise() does, in front of the program's own handler, which is known; where what it asks for is
+  // answered. It stays to be done where there is none just now.
+  void screen(pid_t stopped, mech::AddressSpace& space);
+  // The program has set an action.
+  void program_set(TrapDisposition::Kind kind, mech::AddressSpace& space);
 
  private:
+  void take(const mech::Raised& raised, mech::AddressSpace& space);
   static bool lower_in(const tracee::ProcessMemory& memory, pid_t stopped, const mech::AddressSpace& space);
 
-  // `due`: the program sets the default itself, and nothing of ours is there until that call is over.
-  enum class State : uint8_t { none, standing, lost, due, absent };
+  // `due`: the program sets an action itself, and nothing of ours is there until that call is over; or its
+  // own handler is to take a signal.
+  enum class State : uint8_t { none, standing, screening, lost, due, absent };
   State state_ = State::none;
   bool told_ = false;
   bool closed_ = false;      // handlers
@@ -83,7 +95,8 @@ class Survival {
   std::string risk_;
 };
 
-// What is told where a program has set an action for SIGTRAP, or ignores it, while it is traced.
+// What is told where a program has set such an action for SIGTRAP while it is traced that no handler of ours
+// can stand.
 std::string risk_of_own_action(pid_t pid, const std::string& name);
 
 }  // namespace rtrace::session

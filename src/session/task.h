@@ -142,4 +142,10 @@ struct Task : LiveCalls {
   std::optional<TailJump> tail_jump;
 };
 
+// A fork child's.
+struct ForkImage {
+  std::shared_ptr<Image> image;
+  bool anew = false;
+};
+
 }  // namespace rtrace::session

@@ -163,15 +163,20 @@ class OwnActionForSigtrap(unittest.TestCase):
         self.assertEqual(result.status, 0, result)
         return re.findall(self.LINE, result.stderr)
 
-    def test_shells_that_trap_their_exit(self):
-        self.assertEqual(self.said("bash -c 'trap : EXIT; true'; bash -c 'trap : EXIT; true'"), ["bash"])
-        self.assertEqual(self.said("bash -c 'trap : EXIT; true'", "-q"), [])
-        self.assertEqual(self.said("bash -c 'true'"), [])
+    def test_programs_that_ignore_it(self):
+        ignores = "/usr/bin/python3 -c 'import signal; signal.signal(signal.SIGTRAP, signal.SIG_IGN)'"
+        self.assertEqual(self.said(ignores + "; " + ignores), ["python3"])
+        self.assertEqual(self.said(ignores, "-q"), [])
+        self.assertEqual(self.said("/usr/bin/python3 -c 'import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN)'"), [])
 
-    def test_programs_that_ask_for_it(self):
-        catches = "/usr/bin/python3 -c 'import signal; signal.signal(signal.SIGTRAP, lambda *_: 0)'"
-        self.assertEqual(self.said(catches), ["python3"])
-        self.assertEqual(self.said("/usr/bin/python3 -c 'import signal; signal.signal(signal.SIGUSR1, lambda *_: 0)'"), [])
+    def test_programs_with_a_handler_that_serves_once(self):
+        catches = ("/usr/bin/perl -MPOSIX -e 'sigaction(SIGTRAP, POSIX::SigAction->new(sub {}, POSIX::SigSet->new, %s));"
+                   " getppid() for 1..5000'")
+        self.assertEqual(self.said(catches % "SA_RESETHAND", "-x", "getppid@libc.so.*"), ["perl"])
+        self.assertEqual(self.said(catches % "SA_RESTART", "-x", "getppid@libc.so.*"), [])
+
+    def test_shells_that_trap_their_exit_survive(self):
+        self.assertEqual(self.said("bash -c 'trap : EXIT; true'"), [])
 
 
 class StalledReader(unittest.TestCase):

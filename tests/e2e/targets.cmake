@@ -91,6 +91,7 @@ e2e_program(ifunc_user_noplt ifunc_user.c COMPILE -fno-builtin -fno-plt LIBRARIE
 e2e_program(firsts firsts.c)
 target_sources(e2e_firsts PRIVATE targets/firsts.S)
 e2e_program(ignores ignores.c LIBRARIES Threads::Threads)
+e2e_program(catches catches.c LIBRARIES Threads::Threads)
 e2e_program(comings comings.c LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
 e2e_program(openers openers.c LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
 e2e_program(never_back never_back.c)

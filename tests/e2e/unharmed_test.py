@@ -75,6 +75,12 @@ class Sigtrap(unittest.TestCase):
                     result = harness.run([*options, "-o", "/dev/null", "--", *words])
                     self.assertEqual((result.status, result.stdout), (0, "...end\n"), result)
 
+    def test_a_handler_that_serves_once(self):
+        script = ("use POSIX; $| = 1; for (1..3) { sigaction(SIGTRAP, POSIX::SigAction->new(sub { print '.' }, POSIX::SigSet->new,"
+                  " SA_RESETHAND)); getppid() for 1..50; kill 'TRAP', $$ } print \"end\\n\"")
+        result = harness.run(["-x", "getppid@libc.so.*", "-o", "/dev/null", "--", "/usr/bin/perl", "-e", script])
+        self.assertEqual((result.status, result.stdout), (0, "...end\n"), result)
+
     def test_a_program_that_ignores_it_goes_on_ignoring_it(self):
         for way in ("ignored", "sigset"):
             self.traced(way)

@@ -71,7 +71,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 17;
+inline constexpr uint32_t kAbiVersion = 18;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies
@@ -146,6 +146,12 @@ struct Blob {
   // Signals, by bit, whose handlers run with SIGTRAP open for our sake (mech/handler_masks.h); SIGTRAP's own:
   // the program has it ignored, and the kernel has the default.
   uint64_t open_handlers;
+  // Offset of the SIGTRAP handler that stands in front of one of the program's own, and that one, which it
+  // goes on to with what is not ours.
+  uint64_t screen;
+  struct OwnHandler {
+    uint64_t address, flags;  // SA_...
+  } own_handler;
 };
 // Of the mapping's beginning, for the blob.
 inline constexpr uint64_t kBlobRoom = 5 * 4096;

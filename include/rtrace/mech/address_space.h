@@ -49,8 +49,10 @@ class AddressSpace {
   // that may be the new one's memory already, which another AddressSpace writes to.
   void abandon() { abandoned_ = true; }
   bool abandoned() const { return abandoned_; }
-  // Whether the bridging handler stands in the process now: Patch::stands_in of its sites.
-  void handler_stands(bool stands);
+  // Whether the bridging handler stands in the process now, for the default action: Patch::stands_in of its
+  // sites; or in front of the program's own handler.
+  void handler_stands(bool stands, bool screens = false);
+  bool handler_screens() const { return handler_screens_; }
 
   // Puts an int3 at the first byte of the instruction at `address`, or finds the one that is there. The
   // caller has seen to it that the address lies in a private, file-backed, executable mapping and that every
@@ -183,7 +185,7 @@ class AddressSpace {
   PatchLedger& ledger_;
   Foothold foothold_;
   bool abandoned_ = false;
-  bool handler_stands_ = false;
+  bool handler_stands_ = false, handler_screens_ = false;
   Semaphores semaphores_;
   std::unordered_map<VirtAddr, std::unique_ptr<BreakpointSite>> sites_;
   std::unordered_set<VirtAddr> removed_;                        // their int3s, and nothing stands there since

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -39,6 +40,9 @@ class Foothold {
   VirtAddr gadget() const { return existed() ? blob_ + offsets().gadget : VirtAddr{}; }
   VirtAddr bridge() const { return blob_ + offsets().bridge; }
   VirtAddr restorer() const { return blob_ + offsets().restorer; }
+  // The handler that stands in front of one of the program's own, and where that one is noted.
+  VirtAddr screen() const { return blob_ + offsets().screen; }
+  VirtAddr own_handler() const { return blob_ + offsetof(agent::Blob, own_handler); }
   // Room for a remote call's frame.
   Range frame_area() const { return frame_area_; }
 

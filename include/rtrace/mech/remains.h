@@ -42,6 +42,8 @@ struct Remains {
   struct Blob {
     VirtAddr address;
     agent::Blob head{};
+    // Its handler stands in front of the program's own.
+    bool screens() const { return head.own_handler.address != 0; }
   };
   std::vector<Blob> blobs;
   std::vector<Range> tables;  // the entries of those that blobs look into

@@ -6,7 +6,7 @@
   .type rtrace_blob, @object  // its words are no instructions
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
-  .long 17, 1               // kAbiVersion, kBlobMapping
+  .long 18, 1               // kAbiVersion, kBlobMapping
   .quad 0, 0                // size, session: by the tracer
   .quad rtrace_bridge, restorer, gadget
   .quad 0, 0, 0             // table, frame area
@@ -27,6 +27,9 @@ rtrace_blob:
   .quad rtrace_question
   .quad 0, 0                // announced
   .quad 0                   // open handlers
+  .quad screen
+own_handler:
+  .quad 0, 0
   .size rtrace_blob, . - rtrace_blob
 
   .text
@@ -34,6 +37,23 @@ rtrace_blob:
 restorer:
   mov $15, %rax             // __NR_rt_sigreturn
   syscall
+
+// A signal handler, with its three arguments. What the program's own one finds is what the kernel has made,
+// and it returns through the restorer that it was set with.
+screen:
+  push %rdi
+  push %rsi
+  push %rdx
+  call rtrace_screen
+  pop %rdx
+  pop %rsi
+  pop %rdi
+  test %al, %al
+  jnz 1f
+  xor %eax, %eax
+  jmp *own_handler(%rip)
+1:
+  ret
 
 gadget:
   syscall

@@ -85,7 +85,9 @@ class BridgeTest : public testing::Test {
             foothold.gadget(),
             foothold.frame_area(),
             foothold.bridge(),
-            foothold.restorer()};
+            foothold.restorer(),
+            foothold.screen(),
+            foothold.own_handler()};
   }
   bool has_handler() const { return (tracee::read_status(pid())->caught & tracee::signal_bit(SIGTRAP)) != 0; }
   int end() {
@@ -104,26 +106,51 @@ class BridgeTest : public testing::Test {
 TEST_F(BridgeTest, StandsWhereTheActionIsTheDefaultAndLeavesNoTrace) {
   start(SIG_DFL);
   EXPECT_FALSE(has_handler());
-  EXPECT_EQ(raise_bridge(site()), "");
+  EXPECT_EQ(raise_bridge(site()).bridge, Bridge::stands);
   EXPECT_TRUE(has_handler());
-  EXPECT_EQ(raise_bridge(site()), "") << "it stands already";
+  EXPECT_EQ(raise_bridge(site()).bridge, Bridge::stands) << "it stands already";
   EXPECT_EQ(lower_bridge(site()), Lowered::yes);
   EXPECT_FALSE(has_handler());
   EXPECT_EQ(lower_bridge(site()), Lowered::was_not_ours);
   EXPECT_EQ(end(), 0);
 }
 
-TEST_F(BridgeTest, ProgramsOwnHandlerStays) {
+TEST_F(BridgeTest, StandsInFrontOfTheProgramsOwnHandlerAndLeavesNoTrace) {
   start(own_handler, SA_NODEFER | SA_RESTART);
-  EXPECT_THAT(raise_bridge(site()), HasSubstr("handler of its own"));
+  EXPECT_EQ(raise_bridge(site()).bridge, Bridge::due);
   EXPECT_EQ(lower_bridge(site()), Lowered::was_not_ours);
+  EXPECT_EQ(raise_screen(site()).bridge, Bridge::screens);
+  EXPECT_EQ(raise_screen(site()).bridge, Bridge::screens) << "it stands already";
+  EXPECT_EQ(raise_bridge(site()).bridge, Bridge::screens);
   EXPECT_TRUE(has_handler());
+  EXPECT_EQ(lower_bridge(site()), Lowered::yes);
+  EXPECT_EQ(lower_bridge(site()), Lowered::was_not_ours);
+  EXPECT_EQ(end(), 0);
+}
+
+TEST_F(BridgeTest, TheProgramsOwnHandlerIsNotItsOwnWhileOursStandsThere) {
+  start(own_handler);
+  EXPECT_EQ(raise_screen(site()).bridge, Bridge::screens);
+  EXPECT_EQ(end(), 1) << "what this fixture would see of a handler that is left";
+}
+
+TEST_F(BridgeTest, ProgramsOwnHandlerThatServesOnceStays) {
+  start(own_handler, static_cast<int>(SA_RESETHAND));
+  EXPECT_THAT(raise_screen(site()).reason, HasSubstr("serves once"));
+  EXPECT_EQ(lower_bridge(site()), Lowered::was_not_ours);
+  EXPECT_EQ(end(), 0);
+}
+
+TEST_F(BridgeTest, NoScreenWithoutAHandler) {
+  start(SIG_DFL);
+  EXPECT_EQ(raise_screen(site()).bridge, Bridge::due);
+  EXPECT_FALSE(has_handler());
   EXPECT_EQ(end(), 0);
 }
 
 TEST_F(BridgeTest, IgnoredStaysIgnored) {
   start(SIG_IGN);
-  EXPECT_THAT(raise_bridge(site()), HasSubstr("ignores"));
+  EXPECT_THAT(raise_bridge(site()).reason, HasSubstr("ignores"));
   EXPECT_EQ(lower_bridge(site()), Lowered::was_not_ours);
   EXPECT_EQ(end(), 0);
 }

@@ -1,0 +1,112 @@
+/* catches [children] [FLAG...]: calls add() of the fixture library and checks what it gets, and that a
+   handler of its own for SIGTRAP, set with these of `siginfo`, `nodefer`, `stack`, is what it finds set, and
+   gets each SIGTRAP that is meant for it: sent, of an int3 of its own, of steps; in children, too, if asked
+   for. To each line on standard input it says how many rounds that were and what was wrong; the end of the
+   input ends it. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static volatile sig_atomic_t taken;
+static atomic_int over;
+static atomic_long rounds, wrong[6];
+static int flags;
+
+static void handler(int signal) {
+  if (signal == SIGTRAP) taken = taken + 1;
+}
+
+static void handler_with_info(int signal, siginfo_t* info, void* context) {
+  handler(context != NULL && info->si_signo == SIGTRAP ? signal : 0);
+}
+
+static int is_set(void) {
+  const int restorer = 0x04000000; /* which the C library adds, and shows */
+  struct sigaction now;
+  memset(&now, 0x55, sizeof now);
+  if (sigaction(SIGTRAP, NULL, &now) != 0 || (now.sa_flags & ~restorer) != flags) return 0;
+  return ((flags & SA_SIGINFO) != 0 ? now.sa_sigaction == handler_with_info : now.sa_handler == handler) &&
+         sigismember(&now.sa_mask, SIGUSR2) == 1 && sigismember(&now.sa_mask, SIGUSR1) == 0;
+}
+
+static int step_twice(void) {
+  const int before = taken;
+  __asm__ volatile(
+      "sub $128, %%rsp\n\tpushfq\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop\n\tpopfq\n\tadd $128, "
+      "%%rsp" ::
+          : "memory", "cc");
+  return taken - before;
+}
+
+static int takes(void (*send)(void)) {
+  const int before = taken;
+  send();
+  return taken == before + 1;
+}
+
+static void raise_it(void) {
+  raise(SIGTRAP);
+}
+
+static void meet_int3(void) {
+  __asm__ volatile("int3" ::: "memory");
+}
+
+static int child_is_well(void) {
+  int status = 1;
+  const pid_t child = fork();
+  if (child == 0) _exit(is_set() && takes(raise_it) && add(2, 3) == 5 ? 0 : 1);
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+static void* answer(void* unused) {
+  char line[16];
+  while (fgets(line, sizeof line, stdin)) {
+    printf("%ld rounds, wrong:", atomic_load(&rounds));
+    for (int i = 0; i < 6; i++) printf(" %ld", atomic_load(&wrong[i]));
+    puts("");
+    fflush(stdout);
+  }
+  atomic_store(&over, 1);
+  return unused;
+}
+
+int main(int argc, char** argv) {
+  static char alternate[65536];
+  const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+  struct sigaction own = {.sa_handler = handler};
+  pthread_t reader;
+  const int children = argc > 1 && strcmp(argv[1], "children") == 0;
+  for (int i = 1 + children; i < argc; i++)
+    flags |= strcmp(argv[i], "siginfo") == 0   ? SA_SIGINFO
+             : strcmp(argv[i], "nodefer") == 0 ? SA_NODEFER
+                                               : SA_ONSTACK;
+  if ((flags & SA_SIGINFO) != 0) own.sa_sigaction = handler_with_info;
+  own.sa_flags = flags;
+  sigaddset(&own.sa_mask, SIGUSR2);
+  if (sigaltstack(&stack, NULL) != 0 || sigaction(SIGTRAP, &own, NULL) != 0) return 2;
+  const int steps = step_twice();
+  puts("pid ");
+  fflush(stdout);
+  if (pthread_create(&reader, NULL, answer, NULL) != 0) return 2;
+  for (int i = 0; !atomic_load(&over); i = (i + 1) % 10000, atomic_fetch_add(&rounds, 1)) {
+    atomic_fetch_add(&wrong[0], add(i, 1) != i + 1);
+    if (i % 64 == 1) atomic_fetch_add(&wrong[1], !is_set());
+    if (i % 64 == 2) atomic_fetch_add(&wrong[2], !takes(raise_it));
+    if (i % 64 == 3) atomic_fetch_add(&wrong[3], !takes(meet_int3));
+    if (i % 64 == 4) atomic_fetch_add(&wrong[4], step_twice() != steps);
+    if (children && i % 512 == 5) atomic_fetch_add(&wrong[5], !child_is_well());
+  }
+  pthread_join(reader, NULL);
+  for (int i = 0; i < 6; i++)
+    if (wrong[i] != 0) return 1;
+  return 0;
+}

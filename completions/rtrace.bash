@@ -5,8 +5,8 @@ _rtrace() {
   COMPREPLY=()
 
   # Behind the first word that is no option stands the command with its own arguments.
-  local takes_value='-A -a -D -e -F -l -n -o -p -s -u -x --align --array-limit --attach --calls --color --config --cpu
-    --debug --entry --hist --indent --library --max-line --mechanism --on-full --output --ready-fd --slower --sort
+  local takes_value='-A -a -D -e -F -l -n -o -p -s -u -w -x --align --array-limit --attach --calls --color --config --cpu
+    --debug --entry --frames --hist --indent --library --max-line --mechanism --on-full --output --ready-fd --slower --sort
     --string-limit --time --user --where'
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
@@ -77,7 +77,7 @@ _rtrace() {
       return
       ;;
     --slower | --where | --max-line | --hist | -a | --align | -A | --array-limit | -D | --debug | -l | --library | -n | --indent | \
-      --ready-fd | -s | \
+      --ready-fd | -s | -w | --frames | \
       --string-limit | -x | --entry)
       return
       ;;

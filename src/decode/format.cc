@@ -12,7 +12,7 @@ using proto::Lens;
 using proto::TypeRef;
 
 // More are in no format that a person wrote.
-constexpr size_t kMaxArguments = 64;
+constexpr size_t kMaxArguments = 512;
 
 enum class Size : uint8_t { none, hh, h, l, ll, big };  // big: q L j z Z t, and 8 bytes for integers
 

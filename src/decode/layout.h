@@ -49,7 +49,7 @@ inline constexpr uint64_t kMaxFixed = 4096;
 inline constexpr uint64_t kLongestAddress = 128;  // sockaddr_storage
 // Of a format string, for its conversions; more is shown of none.
 inline constexpr uint32_t kMaxFormat = 4096;
-// Of the stack, for a format's arguments: 32 eightbytes beyond the registers.
-inline constexpr uint16_t kFormatStack = 256;
+// Of the stack, for a format's arguments: 128 eightbytes beyond the registers.
+inline constexpr uint16_t kFormatStack = 1024;
 
 }  // namespace rtrace::decode

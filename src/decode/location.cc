@@ -175,7 +175,10 @@ Location ArgumentAllocator::on_stack(uint64_t size, uint64_t align) {
   location.size = std::min(size, kMaxOnStack);
   location.stack_offset =
       static_cast<uint32_t>(align_up(stack_, std::clamp<uint64_t>(align, kPieceSize, 64)));
-  stack_ = location.stack_offset + static_cast<uint32_t>(align_up(location.size, kPieceSize));
+  // What comes behind lies where it does, however much is shown of this.
+  constexpr uint64_t kFarthest = uint64_t{1} << 30;
+  stack_ = static_cast<uint32_t>(
+      std::min(location.stack_offset + align_up(std::min(size, kFarthest), kPieceSize), kFarthest));
   return location;
 }
 

@@ -95,7 +95,9 @@ Value ValueDecoder::string(const Type& type, Place place) {
   const uint64_t size = type.inner->size;
   if (size == 1 && !type.in_place) return narrow_string(place.address, *most);
   std::vector<std::byte> storage(std::min<uint64_t>(*most, limits_.string + 1) * size);
-  return text_of(type, load(place, storage.size(), storage), *most);
+  Value value = text_of(type, load(place, storage.size(), storage), *most);
+  if (value.kind == Value::Kind::unreadable && !type.in_place) value.raw = place.address.value;
+  return value;
 }
 
 Value ValueDecoder::narrow_string(VirtAddr address, uint64_t most) const {

@@ -77,7 +77,7 @@ std::span<const std::byte> ValueDecoder::load(Place place, uint64_t size,
 }
 
 Value ValueDecoder::decode(const Type& type, Place place) {
-  budget_ = kMostValues;
+  budget_ = std::max<uint64_t>(kMostValues, limits_.array + kMostValues / 4);
   return decode_part(type, place, Lens::none);
 }
 

@@ -48,7 +48,9 @@ class ValueDecoder {
   Value unfilled(const proto::Type& type, Place place);
 
  private:
-  static constexpr unsigned kMostValues = 1024;  // hostile data must not make a tree that nobody can read
+  // Hostile data must not make a tree that nobody can read; more than that are shown where somebody asks for
+  // longer arrays.
+  static constexpr uint64_t kMostValues = 1024;
 
   struct Expansion {
     const proto::Type* type = nullptr;
@@ -85,7 +87,7 @@ class ValueDecoder {
   const LengthSource& lengths_;
   std::vector<Expansion> structs_;  // being decoded, the innermost last
   std::optional<uint64_t> left_;    // of the result, for lengths that share it
-  unsigned budget_ = 0;             // of values
+  uint64_t budget_ = 0;             // of values
 };
 
 // Characters of 2 or 4 bytes as UTF-8, up to a NUL or `most` of them. What is no character becomes U+FFFD.

@@ -21,9 +21,9 @@ constexpr unsigned kMaxNesting = 32;
 constexpr unsigned kMaxPointers = 4;
 // Structs that one prototype brings in.
 constexpr unsigned kMaxStructures = 256;
-constexpr size_t kMaxMembers = 512;
-constexpr size_t kMaxEnumerators = 4096;
-// Values that a type holds, its members' members included: what walks a type walks them all.
+constexpr size_t kMaxEnumerators = 65536;
+// Values that a type holds, its members' members included: what walks a type walks them all. One that holds
+// more is shown as its bytes.
 constexpr uint64_t kMaxWeight = 2048;
 // Elements of an array that the classification of arguments looks at.
 constexpr uint64_t kHeavyElements = 16;
@@ -291,7 +291,7 @@ TypeRef TypeReader::structure(const Die& type) {
   for_each_child(type, [&](const Die& child) {
     add_member(child, members);
     if (tag_of(child) == DW_TAG_member) align = std::max(align, constant(child, DW_AT_alignment).value_or(1));
-    return members.size() < kMaxMembers;
+    return members.size() <= kMaxWeight;
   });
   const uint64_t size = constant(type, DW_AT_byte_size).value_or(0);
   if (!is_packed(members, size))

@@ -92,7 +92,7 @@ void FilterReader::symbol_regex(Filter::Rule& rule) {
   size_t end = regex_end(at_, "@+-");
   if (end == kNone) fail(at_, "no '/' ends this regular expression");
   size_t begin = at_ + 1;
-  size_t both = text_.substr(0, end).find('@', begin);
+  size_t both = unquoted(begin, end, '@');
   size_t symbol_end = both == kNone ? end : both;
   rule.symbol = begin < symbol_end ? regex(begin, symbol_end) : Pattern::any();
   rule.demangled = wants_demangled(rule.symbol.text());
@@ -184,6 +184,17 @@ std::string FilterReader::quoted() {
   return std::string(text_.substr(begin, end - begin));
 }
 
+// Where the character stands in that part of a regular expression, but for escapes and brackets.
+size_t FilterReader::unquoted(size_t begin, size_t end, char c) const {
+  for (size_t i = begin; i < end; ++i) {
+    if (text_[i] == c) return i;
+    if (text_[i] == '\\') ++i;
+    if (text_[i] != '[') continue;
+    if (size_t behind = bracket_end(text_, i); behind != kNone) i = behind - 1;
+  }
+  return kNone;
+}
+
 // The '/' that ends the regular expression that begins at `at`: one with the end of the filter or one of
 // `followers` behind it.
 size_t FilterReader::regex_end(size_t at, std::string_view followers) const {
@@ -217,9 +228,13 @@ void FilterReader::library(Filter::Rule& rule) {
     return;
   }
   std::string_view rest = text_.substr(at_);
-  bool names_file =
-      std::any_of(mapped_.begin(), mapped_.end(), [&](const ObjectNames& o) { return o.path == rest; });
+  bool names_file = std::any_of(mapped_.begin(), mapped_.end(), [&](const ObjectNames& o) {
+    return rest.starts_with(o.path) && (rest.size() == o.path.size() || is_sign(at_ + o.path.size()));
+  });
   if (size_t end = regex_end(at_, "+-"); rest[0] == '/' && end != kNone && !names_file) {
+    // A path whose object is not there yet, perhaps, and the regular expression of another rule.
+    const std::string_view all = text_.substr(at_, end - at_);
+    ambiguous_ |= all.find("+/") != kNone || all.find("-/") != kNone;
     rule.library = regex(at_ + 1, end);
     at_ = end + 1;
     return;

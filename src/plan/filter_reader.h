@@ -53,6 +53,7 @@ class FilterReader {
   size_t element(size_t at, std::string& glob) const;
   size_t operator_name(size_t at, std::string& glob) const;
   size_t group_end(size_t at) const;
+  size_t unquoted(size_t begin, size_t end, char c) const;
   size_t regex_end(size_t at, std::string_view followers) const;
   Pattern regex(size_t begin, size_t end) const;
 

@@ -79,6 +79,7 @@ class CallTracer {
   void observe_entries(Task& task, const mech::BreakpointSite& site, std::span<const Owner> owners,
                        const NeedStopped& need_stopped);
   void observe_instants(Task& task, const mech::BreakpointSite& site);
+  void observe_instants(Task& task, const mech::BreakpointSite& site, bool ends);
   void leave_pairs_open(Task& task);
   void begin_pair(Task& task, const Entered& entered);
   void end_pair(Task& task, const Probe& end, const arch::VectorRegs* vectors);

@@ -28,13 +28,19 @@ event::Frame frame_of(const OpenPair& pair, uint64_t now, const Task& task) {
 
 }  // namespace
 
+// What ends there does so before what begins: a pair may have its begin and its end in one place.
 void CallTracer::observe_instants(Task& task, const mech::BreakpointSite& site) {
+  task.stack.unwind_to(regs_.sp(), thread_time_, dead_);  // an exception may have left some
+  observe_instants(task, site, true);
+  observe_instants(task, site, false);
+}
+
+void CallTracer::observe_instants(Task& task, const mech::BreakpointSite& site, bool ends) {
   const auto& live = task.process->image->space().memory();
   std::optional<arch::VectorRegs> vectors;
-  task.stack.unwind_to(regs_.sp(), thread_time_, dead_);  // an exception may have left some
   for (const Owner& owner : site.probes) {
     Probe& probe = services_.registry.at(owner.probe);
-    if (probe.operands == nullptr) continue;
+    if (probe.operands == nullptr || (probe.role == plan::PairRole::end) != ends) continue;
     services_.registry.hit(probe);
     if (probe.operands->needs_vector_registers() && !vectors) vectors = tracee::vector_registers(task.id.tid);
     if (probe.role == plan::PairRole::end) {

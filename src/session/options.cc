@@ -71,7 +71,9 @@ void parse_bundle(Draft& draft, Words& words) {
     const Row* row = find_letter(word[i]);
     if (row == nullptr) {
       std::string in = word.size() > 2 ? fmt::format(" in '{}'", word) : "";
-      std::string hint = word.size() > 3 ? fmt::format("did you mean -{}?", word) : "see rtrace --help";
+      std::string hint = word.size() > 3 && word.find('=') == std::string::npos
+                             ? fmt::format("did you mean -{}?", word)
+                             : "see rtrace --help";
       throw UsageError(fmt::format("unknown option '{}'{}; {}", option, in, hint));
     }
     if (row->info.value.empty()) {

@@ -208,7 +208,9 @@ void TextSink::Impl::shorten(size_t start, size_t room) {
 void TextSink::Impl::append_result(const decode::CallReturned& call, size_t room) {
   const bool failed = call.error || call.result.kind == decode::Value::Kind::error_result;
   const size_t start = out.size();
-  decode::append_text(out, call.result, options.render);
+  decode::RenderOptions render = options.render;
+  render.max_line = std::max(render.max_line, kLeastForResult);
+  decode::append_text(out, call.result, render);
   const size_t end = start + std::max(room, kLeastForResult);
   if (out.size() > end) decode::cut_text(out, start, end);
   if (!options.color) return;

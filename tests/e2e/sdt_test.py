@@ -68,6 +68,12 @@ class Probes(unittest.TestCase):
         self.assertEqual(result.lines[:-1], ['sdt:marks:begin(0, "outer")', "sdt:marks:point(0)",
                                              'sdt:marks:begin(0, "inner")'], result)
 
+    def test_a_pair_of_one_place_is_from_one_time_to_the_next(self):
+        result = marks(["-a", "0", "-x", "sdt:marks:point..point"], "work 3")
+        self.assertEqual(lines_of(result, "marks"),
+                         ["sdt:marks:point..point(0, 1) = <void>", "sdt:marks:point..point(1, 2) = <void>",
+                          "sdt:marks:point..point(2 <no return ...>"], result)
+
     def test_a_pair_is_one_call_and_begins_stack(self):
         result = marks(["-T", "-x", "sdt:marks:begin..end"], "work 1")
         shown = [re.sub(r"<\d+\.\d{6}>", "<T>", re.sub(" +", " ", line)) for line in lines_of(result, "marks")]

@@ -450,6 +450,31 @@ TEST(CallDecoder, FloatsWithoutVectorRegistersAreUnreadable) {
 }
 
 // psABI 3.2.3: class X87 goes to memory, aligned to 16 bytes.
+// The bytes that a call of such a prototype has on the stack, all words of which are their numbers.
+std::string decoded_from_numbered_stack(const std::string& prototype, uint64_t format = 0) {
+  constexpr size_t kWords = 800;
+  const CallDecoder decoder(prototype_of(prototype), {});
+  BufferMemory memory;
+  std::vector<uint64_t> words(kWords);
+  for (size_t i = 0; i < kWords; ++i) words[i] = i;
+  memory.add({kStack + 8}, std::string_view(reinterpret_cast<const char*>(words.data()), kWords * 8));
+  std::string conversions;
+  for (int i = 0; i < 100; ++i) conversions += "%d ";
+  memory.add({kFormats}, std::string_view(conversions.c_str(), conversions.size() + 1));
+  const arch::VectorRegs vectors;
+  return joined(decoder.enter(registers({format}), memory, &vectors).arguments);
+}
+
+TEST(CallDecoder, FindsWhatLiesBehindAStructThatIsLargerThanWhatIsShownOfIt) {
+  EXPECT_EQ(decoded_from_numbered_stack("void f(struct(array(long, 700)), struct(long, long, long))"),
+            "{ [ 0, 1, 2, 3... ] }, { 700, 701, 702 }");
+}
+
+TEST(CallDecoder, ShowsAHundredArgumentsOfAFormat) {
+  const std::string text = decoded_from_numbered_stack("void f(format)", kFormats);
+  EXPECT_THAT(text, testing::EndsWith(", 92, 93, 94"));
+}
+
 TEST(CallDecoder, KnowsWhatLiesInMemoryAndWhereAFormatIs) {
   const CallDecoder plain(prototype_of("int f(int, double, int, int, int, int, int, short, longdouble)"), {});
   EXPECT_EQ(plain.bytes_in_memory(), 32u);

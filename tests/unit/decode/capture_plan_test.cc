@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"int f(string[arg2], int*)", "reg0 string<=33; reg1 fixed 4", ""},
                     Row{"int f(string[arg2], +int*)", "reg0 string<=33; deep", "reg1 fixed 4"},
                     Row{"int f(buffer[arg2], inout int*)", "reg0 fixed 33; reg1 fixed 4", "reg1 fixed 4"},
-                    Row{"int f(format)", "reg0 string<=33; deep; stack 256", ""},
+                    Row{"int f(format)", "reg0 string<=33; deep; stack 1024", ""},
                     Row{"int f(string(int))", "reg0 fixed 132", ""},
                     Row{"int f(int,int,int,int,int,int,string,int*)",
                         "slot0 string<=33; slot1 fixed 4; stack 16", ""},

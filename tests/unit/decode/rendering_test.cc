@@ -99,8 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Row{"addr", 0, "nil"}, Row{"int*", 0, "nil"}, Row{"string", 0, "nil"},
                     Row{"addr", 255, "0xff"}, Row{"void*", 255, "0xff"}, Row{"int*", kInts, "1"},
                     Row{"int*", kWild, "0xdead0000"}, Row{"string", kWild, "0xdead0000"},
-                    Row{"struct(int)*", kWild, "0xdead0000"}, Row{"buffer[arg2]", kWild, "0xdead0000"},
-                    Row{"array(int, 2)*", kWild, "0xdead0000"},
+                    Row{"string(int)", kWild, "0xdead0000"}, Row{"struct(int)*", kWild, "0xdead0000"},
+                    Row{"buffer[arg2]", kWild, "0xdead0000"}, Row{"array(int, 2)*", kWild, "0xdead0000"},
                     Row{"struct(struct(int, int)*)*", kSelf + 8, "{ { 7, 0 } }"},
                     Row{"node*", kSelf, "{ 7, recurse }"}, Row{"node*", kFirst, "{ 1, { 2, recurse^ } }"}));
 

@@ -92,7 +92,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"\"a*\"+b", "b", "libc", true}, Row{"/m.*/", "malloc", "libz", true},
                     Row{"/m.*@libc.*/", "malloc", "libc", true}, Row{"/m.*@libc.*/", "malloc", "libz", false},
                     Row{"/m.*@/", "malloc", "libz", true}, Row{"/m.*@/", "free", "libz", false},
-                    Row{"/@libc.*/", "free", "libc", true}, Row{"/@libc.*/", "free", "libz", false}));
+                    Row{"/@libc.*/", "free", "libc", true}, Row{"/@libc.*/", "free", "libz", false},
+                    Row{"/m[^@]l.*@libc.*/", "malloc", "libc", true},
+                    Row{"/m[^@]l.*@libc.*/", "malloc", "libz", false}));
+
+INSTANTIATE_TEST_SUITE_P(
+    PathsBeforeRegularExpressions, FilterRow,
+    testing::Values(Row{"malloc@/usr/lib/x86_64-linux-gnu/libc.so.6-/_.*/", "malloc", "libc", true},
+                    Row{"malloc@/usr/lib/x86_64-linux-gnu/libc.so.6-/m.*/", "malloc", "libc", false},
+                    Row{"-@/usr/lib/x86_64-linux-gnu/libc.so.6-/f.*/", "free", "libz", false},
+                    Row{"-@/usr/lib/x86_64-linux-gnu/libc.so.6-/f.*/", "malloc", "libc", false},
+                    Row{"-@/usr/lib/x86_64-linux-gnu/libc.so.6-/f.*/", "malloc", "libz", true},
+                    Row{"/f.*/@/opt/x+y/libfoo-1.so+/m.*/", "free", "libfoo-1", true},
+                    Row{"/f.*/@/opt/x+y/libfoo-1.so+/m.*/", "malloc", "libz", true},
+                    Row{"f@/.*z+/m.*/", "malloc", "libz", false}));
 
 INSTANTIATE_TEST_SUITE_P(SignsInObjectNames, FilterRow,
                          testing::Values(Row{"@libruby-3.1.so.3.1", "rb_eval", "libruby", true},

@@ -205,14 +205,16 @@ bool ElfFile::stripped() const {
 bool ElfFile::is_from_memory() const {
   return impl_->from_memory;
 }
+bool ElfFile::preserves_registers() const {
+  return !impl_->image.section(".go.buildinfo") && !find_exported("caml_frametable");
+}
 
 // SHT_NOBITS: what `objcopy --only-keep-debug` or a stripped file leaves of a section.
 bool ElfFile::has_debug_info() const {
-  for (const Section& section : impl_->image.sections())
-    if (section.header.sh_type != SHT_NOBITS &&
-        (section.name() == ".debug_info" || section.name() == ".zdebug_info"))
-      return true;
-  return false;
+  return std::ranges::any_of(impl_->image.sections(), [](const Section& section) {
+    return section.header.sh_type != SHT_NOBITS &&
+           (section.name() == ".debug_info" || section.name() == ".zdebug_info");
+  });
 }
 
 std::optional<ElfFile::SeparateFile> ElfFile::open_debug_file() const {

@@ -133,6 +133,18 @@ Frame& CallStack::enter(const FrameIdentity& identity, VirtAddr site, ProbeId pr
   return active_.back().frame;
 }
 
+FrameIdentity CallStack::as_entered(const FrameIdentity& at_return) const {
+  const auto is_known = [&](const FrameIdentity& identity) {
+    for (auto entry = active_.rbegin(); entry != active_.rend(); ++entry) {
+      if (entry->frame.identity == identity) return true;
+      if (entry->frame.identity.sp > identity.sp) break;
+    }
+    return left_.index.contains(identity);
+  };
+  const FrameIdentity bare = at_return.without_registers();
+  return !is_known(at_return) && is_known(bare) ? bare : at_return;
+}
+
 void CallStack::leave(const FrameIdentity& identity, Timestamp now, std::vector<Frame>& returned,
                       std::vector<Frame>& dead, const CallerWords& above) {
   leave_behind(

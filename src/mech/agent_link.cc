@@ -150,6 +150,7 @@ std::string AgentLink::map_control(tracee::RemoteCall& remote, const Foothold::M
   };
   const Mapped mapped = map_announced(remote, means.memory, blob, {{}, VirtAddr{size}}, PROT_READ, mark);
   if (!mapped.failure.empty()) return mapped.failure;
+  (void)remote.call(SYS_madvise, {control_.begin.value, size, uint64_t{MADV_DONTDUMP}});
   const auto answer = remote.call(SYS_madvise, {control_.begin.value + agent::kControlOffset, arch::kPageSize,
                                                 uint64_t{MADV_WIPEONFORK}});
   return is_error(answer) ? failed("madvise", answer) : std::string();
@@ -175,6 +176,8 @@ std::string AgentLink::map_shared(tracee::RemoteCall& remote, const Foothold::Me
   if (!is_error(mapped)) {
     const VirtAddr at{static_cast<uint64_t>(*mapped)};
     shared_ = {at, at + size};
+    // A core that held it would be a gigabyte of zeros (core(5): shared memory of no file is in it).
+    (void)remote.call(SYS_madvise, {at.value, size, uint64_t{MADV_DONTDUMP}});
   }
   const moment::Scope unmarked(Moment::mapped);
   const bool written = write_head(means);

@@ -146,10 +146,10 @@ class NoMatch {
                         : matching_.size() == 1 ? matching_[0]->name()
                                                 : "none of " + object_list(matching_);
     bool single = !everywhere && matching_.size() == 1;
-    clauses.push_back(
-        rule.symbol.literal_name()
-            ? fmt::format("{} defines {}{}", where, single ? "no function " : "", name)
-            : fmt::format("{} defines {}function that matches {}", where, single ? "no " : "a ", name));
+    clauses.push_back(rule.symbol.literal_name()
+                          ? fmt::format("{} defines {}{}", where, single ? "no function " : "", name)
+                          : fmt::format("{} defines {}function{}", where, single ? "no " : "a ",
+                                        name.empty() ? "" : " that matches " + name));
     if (!definers.empty())
       clauses.push_back(fmt::format("{} defines it, which the filter leaves out", object_list(definers)));
     if (rule.symbol.literal_name()) clauses.push_back(cold_part(name));

@@ -75,7 +75,7 @@ OpenCall CallTracer::take_open(Task& task, event::CallId call) {
 
 void CallTracer::observe_returns(Task& task, VirtAddr site, const arch::Regs& regs) {
   frames_.clear();
-  const auto identity = event::FrameIdentity::at_return(regs, site);
+  const auto identity = task.stack.as_entered(event::FrameIdentity::at_return(regs, site));
   event::CallerWords above;
   if (task.stack.alike(identity)) above = words_above(task.process->image->space().memory(), regs.sp());
   task.stack.leave(identity, thread_time_, frames_, dead_, above);
@@ -210,7 +210,8 @@ CallTracer::Entered CallTracer::begin_entered(Task& task, Probe& probe, VirtAddr
 // A call that is to be paired with its return.
 void CallTracer::enter_frame(Task& task, Entered& entered, VirtAddr site) {
   const decode::CallDecoder& decoder = *entered.probe->decoder;
-  const auto identity = event::FrameIdentity::at_entry(regs_, entered.return_address);
+  auto identity = event::FrameIdentity::at_entry(regs_, entered.return_address);
+  if (entered.probe->own_convention) identity = identity.without_registers();
   entered.depth =
       task.stack.enter(identity, site, entered.probe->id, entered.call, thread_time_, dead_, above_).depth;
   if (decoder.all_at_entry()) return;

@@ -329,6 +329,7 @@ class Image {
   std::optional<int64_t> errno_of(const Waiting& function);
   void say_wrapped(const Waiting& function, const mech::Trampolines::Wrapped& wrapped);
   std::string provide_room(Range near, size_t sites, const NeedStopped& need_stopped);
+  void watch_limits(const NeedStopped& need_stopped);
   void decline_survival(const std::string& reason);
   void explain_survival();
   std::string why_not_writable(VirtAddr address);
@@ -362,12 +363,11 @@ class Image {
   loader::LinkMap link_map_;
   std::optional<loader::Rendezvous> rendezvous_;
   bool unfinished_ = false, leaving_ = false, arming_ = false, watches_execve_ = false;
-  std::vector<VirtAddr> mask_functions_;  // when their calls were last looked at
-  std::vector<VirtAddr> mask_stubs_;      // by which they are called
-  uint64_t armed_at_ = 0;                 // monotonic ns; 0: not yet
-  bool relocated_once_ = false;           // the dynamic linker has finished start-up
-  std::string no_wrapping_;               // why no trampoline may be made in it; empty where they may
-  std::string no_injection_;              // why nothing may be mapped into the process; empty where it may
+  std::vector<VirtAddr> mask_functions_, mask_stubs_;  // when their calls were last looked at; of these
+  uint64_t armed_at_ = 0;                              // monotonic ns; 0: not yet
+  bool relocated_once_ = false;                        // the dynamic linker has finished start-up
+  std::string no_wrapping_;   // why no trampoline may be made in it; empty where they may
+  std::string no_injection_;  // why nothing may be mapped into the process; empty where it may
   std::unordered_map<std::string, elf::LoadedObject> loaded_;  // by link map entry, to be unloaded by it
   std::set<std::string> left_out_;                             // keys of entries whose objects cannot be used
   struct Armed {

@@ -236,6 +236,17 @@ void Image::watch_execve(const plan::Objects& added, const NeedStopped& need_sto
   }
 }
 
+// What the recorder takes of the process's addresses counts for a limit that is set from now on.
+void Image::watch_limits(const NeedStopped& need_stopped) {
+  for (const auto& [name, argument] : {std::pair("setrlimit", 1), {"prlimit", 2}, {"prlimit64", 2}})
+    for (const auto& [address, range, link_namespace] : definers(name)) {
+      if (!why_not_writable(address).empty() || !provide_room(range, 1, need_stopped).empty()) continue;
+      auto answer = space_->install(address, file_bytes(address));
+      if (auto* installed = std::get_if<mech::Installed>(&answer))
+        installed->site->limits = static_cast<uint8_t>(argument);
+    }
+}
+
 // Only the C library changes signal state for others.
 void Image::add_actions(const elf::LoadedObject& object, std::vector<SignalWatch>& watches) const {
   for (const SignalCall& call : signal_calls()) {

@@ -183,6 +183,7 @@ std::string Image::hear_recorder(const NeedStopped& need_stopped) {
   if (const auto* declined = std::get_if<mech::Declined>(&answer)) return declined->reason;
   if (const auto* busy = std::get_if<mech::Busy>(&answer)) return busy->reason;
   std::get<mech::Installed>(answer).site->asks = true;
+  watch_limits(need_stopped);
   return {};
 }
 

@@ -63,6 +63,12 @@ std::string key_of(const Probe& probe, const plan::ProbePoint& point) {
                      probe.tail_jump, probe.way_unknown, probe.no_return, fmt::join(probe.requests, ","));
 }
 
+bool has_own_convention(const plan::ProbePoint& point, const plan::Objects& objects) {
+  const auto in = std::ranges::find(objects, point.object, &elf::LoadedObject::id);
+  return point.kind == plan::ProbeKind::entry && in != objects.end() && in->range().contains(point.address) &&
+         !in->file->preserves_registers();
+}
+
 // For static functions of one name may have several prototypes.
 std::string with_decoder(const std::string& key, const Probe& probe) {
   return fmt::format("{}|{}|{}", key, static_cast<const void*>(probe.decoder),
@@ -153,6 +159,7 @@ Probe& ProbeRegistry::add(const plan::ProbePoint& point, const plan::Objects& ob
     if (fate.samples.size() < kSamples) fate.samples.push_back(point);
   }
   Probe probe = made_of(point);
+  probe.own_convention = has_own_convention(point, objects);
   if (point.pair != plan::PairRole::none)
     probe.pair = pairs_.try_emplace(point.name, static_cast<uint32_t>(pairs_.size())).first->second;
   const std::string key = key_of(probe, point);

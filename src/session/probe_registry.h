@@ -30,7 +30,8 @@ struct Probe {
   std::string prototype;                          // where it comes from, for --explain
   std::shared_ptr<const proto::Prototype> known;  // nullptr where arguments are guessed
   bool only_from_caller = false, tail_jump = false, way_unknown = false,
-       no_return = false;  // as in ProbePoint
+       no_return = false;       // as in ProbePoint
+  bool own_convention = false;  // it lies where functions need not preserve any register
   std::vector<plan::RequestIndex> requests;
   uint64_t hits = 0;
   bool waits = false;  // what it decodes is found out when it is first asked for

@@ -182,5 +182,21 @@ class LeftForGood(unittest.TestCase):
         self.assertEqual(len(re.findall("parse resumed> <no return", result.trace)), self.COUNT // 2, result)
 
 
+class AConventionOfItsOwn(unittest.TestCase):
+    """Functions that preserve no register, in an object that says so."""
+
+    def test_their_returns_are_seen(self):
+        result = harness.run(["-q", "-a0", "-x", "clobbers", "--", harness.target("own_convention_go"), "40"])
+        self.assertEqual((result.status, result.stdout), (0, "820\n"), result)
+        self.assertNotIn("no return", result.trace)
+        self.assertEqual([int(line.rsplit("= ", 1)[1]) for line in result.lines if line.startswith("clobbers(")],
+                         list(range(1, 41)))
+
+    def test_elsewhere_they_are_not_taken_for_such(self):
+        result = harness.run(["-q", "-x", "clobbers", "--", harness.target("own_convention"), "40"])
+        self.assertEqual((result.status, result.stdout), (0, "820\n"), result)
+        self.assertGreater(result.trace.count("no return"), 30)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -92,6 +92,8 @@ class StaticFunctions(unittest.TestCase):
         result = trace(["-x", "garbage_collect"], "loads", "2", harness.target("libstripped.so"), "1")
         self.assertEqual(count(result.lines, "garbage_collect"), 0)
         self.assertRegex(result.stderr, r"garbage_collect.*stripped")
+        result = trace(["-x", "@MAIN"], "calls_stripped")
+        self.assertRegex(result.stderr, r"calls_stripped defines no function; .*stripped")
 
     def test_a_plain_name_matches_the_clones_that_compilers_make_of_it(self):
         lines = self.traced("gc")

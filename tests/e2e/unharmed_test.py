@@ -154,5 +154,27 @@ class Sigtrap(unittest.TestCase):
         self.assertEqual(self.traced("default"), 0)
 
 
+class WhatRtraceHasMapped(unittest.TestCase):
+    def test_is_in_no_core_where_it_is_large(self):
+        with harness.Target([harness.target("catches")]) as process:
+            process.expect("pid ")
+            rtrace = harness.Attached(["--mechanism=trampoline", "-F", harness.CONF, "-x", "add"], [process.pid])
+            flags = re.findall(r"/memfd:.*\n(?:[^/\n]*\n)*?VmFlags: (.*)", harness.read_text("/proc/%d/smaps" % process.pid))
+            self.assertEqual(rtrace.stop().status, 0)
+            self.assertEqual(["dd" in one.split() for one in flags], [True], flags)
+
+    def test_is_told_of_where_addresses_are_limited(self):
+        script = ("import os, resource\nos.getuid()\nresource.setrlimit(resource.RLIMIT_%s,"
+                  " (1 << 40, resource.getrlimit(resource.RLIMIT_%s)[1]))")
+        for limit in ("AS", "FSIZE"):
+            words = ["/usr/bin/python3", "-c", script % (limit, limit)]
+            for mechanism in ("breakpoint", "trampoline"):
+                with self.subTest(limit=limit, mechanism=mechanism):
+                    result = harness.run(["--mechanism=" + mechanism, "-x", "getuid@libc.so.*", "--"] + words, separate=False)
+                    self.assertEqual(result.status, 0, result)
+                    told = "(python3) limits its address space" in result.stderr
+                    self.assertEqual(told, (limit, mechanism) == ("AS", "trampoline"), result)
+
+
 if __name__ == "__main__":
     unittest.main()

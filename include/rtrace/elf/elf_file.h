@@ -74,6 +74,8 @@ class ElfFile {
   // True where .symtab is missing: only exported functions have names (unless a debug file or .gnu_debugdata
   // helps).
   bool stripped() const;
+  // Whether its functions do as the psABI has it (3.2.1): not Go's, nor OCaml's.
+  bool preserves_registers() const;
   // Made by from_memory().
   bool is_from_memory() const;
 

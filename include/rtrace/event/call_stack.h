@@ -5,7 +5,9 @@
 // callee preserve exactly these, so a return restores them; a stack pointer alone is not enough, because
 // greenlets run on copied slices of one stack.
 //
-// - A return takes the newest frame that is equal in all.
+// - A return takes the newest frame that is equal in all. Go and OCaml have callees preserve none of these:
+// the
+//   frames of their functions are entered without any (without_registers()).
 // - A tail call (f jumps to g) enters g with f's identity: the two form a chain, and one return ends both, g
 //   first.
 // - When the same probe, or a left frame, is entered again with the same identity, the older frame was
@@ -48,6 +50,7 @@ struct FrameIdentity {
 
   // Of a thread that stands at a function's first instruction.
   static FrameIdentity at_entry(const arch::Regs& regs, VirtAddr return_address);
+  FrameIdentity without_registers() const { return {sp, return_address, {}}; }
   // Of the frame that a thread standing at `site`, right after a return to it, has just left.
   static FrameIdentity at_return(const arch::Regs& regs, VirtAddr site);
 };
@@ -123,6 +126,9 @@ class CallStack {
   // Something else that calls are nested in begins and ends: a pair of SDT probes.
   void nest() { ++nested_; }
   void unnest(size_t levels = 1) { nested_ -= std::min(levels, nested_); }
+
+  // What the frame that returns so was entered as: with its registers, as a rule.
+  FrameIdentity as_entered(const FrameIdentity& at_return) const;
 
   // Left ones included.
   template <typename Take>

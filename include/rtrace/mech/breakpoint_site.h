@@ -69,20 +69,23 @@ struct BreakpointSite {
   bool resolved = false;     // owner: the place to which such a resolver returned
   bool asks = false;         // owner: the recorder, which wants us to see the thread
   bool executes = false;     // owner: execve(), by which a child that is not followed begins its program
-  uint32_t met = 0;          // so many times, on whatever account
-  Heat calls;                // that begin here
-  bool considered = false;   // they were hot once
-  Heat idle;                 // passed for nothing: no call that was awaited returned
-  uint32_t passed = 0;       // so many times
+  // Owner: a function that sets a limit, of what its argument of that number, from 1 on, says, to the next
+  // one.
+  uint8_t limits = 0;
+  uint32_t met = 0;         // so many times, on whatever account
+  Heat calls;               // that begin here
+  bool considered = false;  // they were hot once
+  Heat idle;                // passed for nothing: no call that was awaited returned
+  uint32_t passed = 0;      // so many times
 
   bool watches_signals() const { return signal_call != agent::SignalCall::none; }
   bool serves_other_than_probes() const {
     return return_site || rendezvous || watches_signals() || initializer || resolver || resolved || asks ||
-           executes;
+           executes || limits != 0;
   }
   bool serves_returns_only() const {
     return return_site && probes.empty() && !rendezvous && !watches_signals() && !initializer && !resolver &&
-           !resolved && !asks && !executes;
+           !resolved && !asks && !executes && limits == 0;
   }
 };
 

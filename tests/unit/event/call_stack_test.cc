@@ -93,6 +93,23 @@ TEST_F(CallStackTest, NestedCallsReturnInnermostFirst) {
   EXPECT_EQ(stack.top(), nullptr);
 }
 
+TEST_F(CallStackTest, AFrameWithoutRegistersIsLeftWhateverTheyAre) {
+  const FrameIdentity other = identity(100, 0x400, 7);
+  enter(identity(200));
+  enter(identity(100).without_registers(), kG);
+  EXPECT_EQ(stack.as_entered(other), identity(100).without_registers());
+  EXPECT_EQ(stack.as_entered(identity(100, 0x500, 7)), identity(100, 0x500, 7)) << "another place";
+  EXPECT_THAT(leave(stack.as_entered(other)), ElementsAre(2));
+  EXPECT_EQ(stack.as_entered(other), other);
+}
+
+TEST_F(CallStackTest, AFrameWithRegistersGoesBeforeOneWithout) {
+  const FrameIdentity with = identity(100, 0x400, 7);
+  enter(with.without_registers());
+  enter(with, kG);
+  EXPECT_EQ(stack.as_entered(with), with);
+}
+
 TEST_F(CallStackTest, CallsInSuccessionFromOnePlaceAreNotMistakenForUnwoundOnes) {
   for (int i = 0; i < 3; ++i) {
     uint64_t call = enter(identity(100));

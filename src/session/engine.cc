@@ -254,18 +254,16 @@ void Engine::at_rendezvous(const Task& task, Image& image, const NeedStopped& ne
   if (task.process->pid == task.id.tid && !ready_ && image.is_armed()) tell_ready();
 }
 
-// Its own address space, by a call that begins there.
-static bool limits_addresses(const mech::BreakpointSite& site, const arch::Regs& regs) {
-  return site.limits != 0 && static_cast<int>(regs.integer_argument(site.limits - 1U)) == RLIMIT_AS &&
-         regs.integer_argument(site.limits) != 0;
-}
-
-static std::string risk_of_limit(const Process& process) {
-  return fmt::format(
-      "process {} ({}) limits its address space (RLIMIT_AS), of which the recorder for trampolines has taken "
-      "a "
-      "part, up to a gigabyte: its allocations may fail; not with --mechanism=breakpoint",
+// Where a call begins that limits the process's own address space.
+static void tell_of_limit(const mech::BreakpointSite& site, const arch::Regs& regs, const Process& process,
+                          Reporter& reporter) {
+  const bool limits = static_cast<int>(regs.integer_argument(site.limits - 1U)) == RLIMIT_AS &&
+                      regs.integer_argument(site.limits) != 0;
+  const std::string words = fmt::format(
+      "process {} ({}) limits its address space (RLIMIT_AS), of which the recorder for trampolines has "
+      "taken a part, up to a gigabyte: its allocations may fail; not with --mechanism=breakpoint",
       process.pid, process.name);
+  if (limits) reporter.notice_once(process.name + "'s limit", words);
 }
 
 void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
@@ -292,8 +290,7 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
   const auto carried_out = at_signal_call(task, *image, site, regs, need_stopped);
   const bool begins = site.executes && begins_privileged(task, *image, {regs.integer_argument(0)});
   if (site.asks) answer_recorder(task, *image, regs);
-  if (limits_addresses(site, regs))
-    reporter_.notice_once(task.process->name + "'s limit", risk_of_limit(*task.process));
+  if (site.limits != 0) tell_of_limit(site, regs, *task.process, reporter_);
   if (site.initializer) image->on_initializer(address, need_stopped);
   if (site.resolver || site.resolved) image->on_resolver(tid, site, regs, need_stopped);
   if (site.rendezvous) at_rendezvous(task, *image, need_stopped);

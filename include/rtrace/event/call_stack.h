@@ -5,9 +5,8 @@
 // callee preserve exactly these, so a return restores them; a stack pointer alone is not enough, because
 // greenlets run on copied slices of one stack.
 //
-// - A return takes the newest frame that is equal in all. Go and OCaml have callees preserve none of these:
-// the
-//   frames of their functions are entered without any (without_registers()).
+// - A return takes the newest frame that is equal in all. Callees of Go and OCaml preserve none of
+//   these: their frames are entered without any (without_registers()).
 // - A tail call (f jumps to g) enters g with f's identity: the two form a chain, and one return ends both, g
 //   first.
 // - When the same probe, or a left frame, is entered again with the same identity, the older frame was

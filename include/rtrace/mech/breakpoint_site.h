@@ -69,8 +69,7 @@ struct BreakpointSite {
   bool resolved = false;     // owner: the place to which such a resolver returned
   bool asks = false;         // owner: the recorder, which wants us to see the thread
   bool executes = false;     // owner: execve(), by which a child that is not followed begins its program
-  // Owner: a function that sets a limit, of what its argument of that number, from 1 on, says, to the next
-  // one.
+  // Owner: a function that sets a limit; which is said by its argument of that number, from 1 on, before it.
   uint8_t limits = 0;
   uint32_t met = 0;         // so many times, on whatever account
   Heat calls;               // that begin here

@@ -37,12 +37,6 @@ bool is_led_to(VirtAddr hop, const tracee::ProcessMemory& memory, const Remains&
 // Whether a word of its stack, or its pc, is where a hop stands.
 bool leads_to_hop(const StoppedThread& thread, const Remains& remains);
 
-// Whether a signal frame on the thread's stacks holds a pc of ours: a handler of the program's that runs now
-// has interrupted a copy, and will return to it. Other words there are what dead frames have left. The thread
-// was looked at with its red zone: once a handler has returned to what calls rt_sigreturn, its frame begins
-// below the stack pointer.
-bool handler_returns_to(const StoppedThread& thread, const std::function<bool(VirtAddr)>& ours);
-
 // That no wrapper comes to the call that foretells returns any more; `stopped` are all tasks of the memory.
 // False where one may.
 bool retire_call(const tracee::ProcessMemory& memory, const std::vector<tracee::MapsEntry>& maps,

@@ -351,8 +351,8 @@ void Engine::arm_attached(const Process& attached) {
     // The first that were asked for may have come too late, and one been there for the rest.
     if (runs() && image->unfinished() && need_stopped() && runs()) image->finish_arming(stops);
     learn();
-    screen_own_handler(pid, *image, need_stopped);
   });
+  screen_own_handler(pid, image);
 }
 
 void Engine::announce(const Process& process) {

@@ -269,7 +269,7 @@ class Engine {
   bool with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image, Sleepers sleepers,
                             const std::function<void(pid_t, const std::vector<pid_t>&)>& work);
   bool learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped);
-  void screen_own_handler(pid_t pid, Image& image, const NeedStopped& need_stopped);
+  void screen_own_handler(pid_t pid, const std::shared_ptr<Image>& image);
   bool open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const NeedStopped::Then& watch = {});
   void close_handlers(pid_t pid);
   void close_handlers_of(Image& image, pid_t stopped, const std::vector<pid_t>& all);

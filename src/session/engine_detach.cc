@@ -256,9 +256,7 @@ std::set<std::shared_ptr<Image>> Engine::images_to_leave(const Leaving& leaving)
 Engine::Visited Engine::leave_each(Leaving& leaving) {
   std::vector<Farewell> farewells;
   for (const auto& image : images_to_leave(leaving)) {
-    if (image->needs_all_stopped() || Survival::are_handlers_open(image->space()) ||
-        image->survival().screens())
-      continue;
+    if (image->needs_all_stopped() || Survival::are_handlers_open(image->space())) continue;
     clean_code(*image, true);
     image->begin_leaving();
     farewells.push_back({image});

@@ -135,13 +135,17 @@ bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need
   return held.has_value();
 }
 
-// Behind all that watches who asks for it.
-void Engine::screen_own_handler(pid_t pid, Image& image, const NeedStopped& need_stopped) {
-  const Process* process = still_running(pid, image);
-  const bool caught = process != nullptr && process->trap.kind == TrapDisposition::Kind::caught;
-  if (!caught || !process->trap.action_known || !image.survival().is_due()) return;
-  const auto held = need_stopped();
-  if (held && still_running(pid, image) != nullptr) image.survival().screen(*held, image.space());
+// Behind all that watches who asks for it. Who asked before that must have been told.
+void Engine::screen_own_handler(pid_t pid, const std::shared_ptr<Image>& image) {
+  const auto is_due = [&] {
+    const Process* process = still_running(pid, *image);
+    return process != nullptr && process->trap.kind == TrapDisposition::Kind::caught &&
+           process->trap.action_known && image->survival().is_due();
+  };
+  if (!is_due()) return;
+  with_actions_at_rest(pid, image, Sleepers::stay, [&](pid_t held, const auto&) {
+    if (is_due()) image->survival().screen(held, image->space());
+  });
 }
 
 // Of a process that is attached to, while it stands, before the first int3: what would meet one with SIGTRAP

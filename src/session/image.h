@@ -161,8 +161,8 @@ class Image {
   // nobody else's, so that children that they fork meanwhile are not in their way. `stopped` may make system
   // calls. Words: it could not be done.
   std::string part_wrapping(pid_t stopped);
-  // That, or code of several bytes, is to be settled while all stand.
-  bool needs_all_stopped() const { return wrapping_.trampolines != nullptr || !no_wrapping_.empty(); }
+  // That, code of several bytes, or who is in our handler is to be settled while all stand.
+  bool needs_all_stopped() const;
   // Puts the functions' own first bytes back in a copy of this memory, where only that stopped task is.
   void unwrap_copy(pid_t tid, const tracee::ProcessMemory& memory) const;
   // Whether that stopped task, in this memory or a copy of it, will come back to a wrapper.

@@ -15,6 +15,15 @@ void unwrap(const mech::Trampolines& trampolines, pid_t tid, const tracee::Proce
   if (thread) trampolines.restore_padding(memory, {&*thread, 1});
 }
 
+// Signals that are not ours pass the handler in front of the program's own, and others may interrupt it
+// there.
+bool is_in_screen(const mech::Foothold& foothold, pid_t tid, const tracee::ProcessMemory& memory,
+                  const std::vector<tracee::MapsEntry>& maps) {
+  const auto ours = [&](VirtAddr pc) { return foothold.contains(pc); };
+  const auto thread = mech::look_at(tid, memory, maps);
+  return thread && (ours(thread->pc) || mech::handler_returns_to(*thread, ours));
+}
+
 }  // namespace
 
 void Image::unwrap_copy(pid_t tid, const tracee::ProcessMemory& memory) const {
@@ -56,10 +65,20 @@ void Image::unwrap_child(const mech::Trampolines& parent, const std::string& why
   arm(plan::Objects(objects_), plan::Relocated::yes, need_stopped);
 }
 
+bool Image::needs_all_stopped() const {
+  return wrapping_.trampolines != nullptr || !no_wrapping_.empty() || survival_.has_screened();
+}
+
 std::string Image::why_pages_stay(const std::vector<pid_t>& stopped, bool all_stopped) const {
   if (!no_wrapping_.empty()) return "it may have been forked inside a wrapped call";
-  if (wrapping_.trampolines == nullptr) return {};
+  if (!needs_all_stopped()) return {};
   const auto maps = tracee::read_maps(pid_);
+  const auto is_inside = [&](pid_t tid) {
+    return is_in_screen(space_->foothold(), tid, space_->memory(), maps);
+  };
+  if (survival_.has_screened() && std::ranges::any_of(stopped, is_inside))
+    return "a thread is inside the handler for SIGTRAP";
+  if (wrapping_.trampolines == nullptr) return {};
   std::vector<mech::StoppedThread> threads;
   for (pid_t tid : stopped)
     if (auto thread = mech::look_at(tid, space_->memory(), maps, mech::Below::nothing))
@@ -86,9 +105,13 @@ std::string Image::part_wrapping(pid_t stopped) {
 
 bool Image::leads_to_wrapper(pid_t tid, const tracee::ProcessMemory& memory) const {
   if (!no_wrapping_.empty()) return true;
-  if (wrapping_.trampolines == nullptr) return false;
-  const auto thread = mech::look_at(tid, memory, tracee::read_maps(memory.pid()), mech::Below::nothing);
-  return !thread || wrapping_.trampolines->is_needed_by(*thread, memory);
+  const mech::Trampolines* wrapped = wrapping_.trampolines.get();
+  if (!needs_all_stopped()) return false;
+  const auto maps = tracee::read_maps(memory.pid());
+  if (survival_.has_screened() && is_in_screen(space_->foothold(), tid, memory, maps)) return true;
+  if (wrapped == nullptr) return false;
+  const auto thread = mech::look_at(tid, memory, maps, mech::Below::nothing);
+  return !thread || wrapped->is_needed_by(*thread, memory);
 }
 
 }  // namespace rtrace::session

@@ -40,6 +40,7 @@ void Survival::screen(pid_t stopped, mech::AddressSpace& space) {
 void Survival::take(const mech::Raised& raised, mech::AddressSpace& space) {
   constexpr State kStates[] = {State::standing, State::screening, State::due, State::absent};
   state_ = kStates[static_cast<size_t>(raised.bridge)];
+  has_screened_ |= screens();
   risk_ = raised.reason;
   lost_since_ = raised_at_ = timestamp().monotonic;
   space.handler_stands(stands(), screens());

@@ -22,6 +22,8 @@ class Survival {
   bool stands() const { return state_ == State::standing; }
   // In front of the program's own handler.
   bool screens() const { return state_ == State::screening; }
+  // It does, or did: a thread may still be inside of it.
+  bool has_screened() const { return has_screened_; }
   bool is_due() const { return state_ == State::due; }
   // Something of our action for the default may be in the process: the handler, or what the kernel leaves
   // when it resets one.
@@ -87,6 +89,7 @@ class Survival {
   enum class State : uint8_t { none, standing, screening, lost, due, absent };
   State state_ = State::none;
   bool told_ = false;
+  bool has_screened_ = false;
   bool closed_ = false;      // handlers
   uint64_t lost_since_ = 0;  // monotonic ns
   uint64_t raised_at_ = 0;   // likewise

@@ -84,6 +84,17 @@ class AHandlerOfItsOwn(unittest.TestCase):
             self.assertEqual(repaired.status, 0, repaired)
 
 
+class TwoThreads(unittest.TestCase):
+    def test_are_told_and_get_their_own_through_many_attaches(self):
+        with Catches("beside", "siginfo") as process:
+            for _ in range(24):
+                rtrace = harness.Attached(["-F", harness.CONF, "-x", "add"], [process.pid])
+                process.goes_on(64)
+                self.assertEqual(rtrace.stop().status, 0)
+                process.goes_on()
+            self.assertEqual(process.end(), 0)
+
+
 class AShellThatTrapsItsExit(unittest.TestCase):
     SCRIPT = "trap 'echo bye' EXIT; while read line; do for i in {1..200}; do x=${#i}; done; echo $line; done"
 

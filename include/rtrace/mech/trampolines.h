@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,6 +42,12 @@ enum class Below : uint8_t { red_zone, nothing };
 std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& memory,
                                      const std::vector<tracee::MapsEntry>& maps,
                                      Below below = Below::red_zone);
+
+// Whether a signal frame on the thread's stacks holds a pc of ours: a handler of the program's that runs now
+// has interrupted a copy, and will return to it. Other words there are what dead frames have left. The thread
+// was looked at with its red zone: once a handler has returned to what calls rt_sigreturn, its frame begins
+// below the stack pointer.
+bool handler_returns_to(const StoppedThread& thread, const std::function<bool(VirtAddr)>& ours);
 
 class Trampolines {
  public:

@@ -1,8 +1,8 @@
-/* catches [children] [FLAG...]: calls add() of the fixture library and checks what it gets, and that a
+/* catches [children|beside] [FLAG...]: calls add() of the fixture library and checks what it gets, and that a
    handler of its own for SIGTRAP, set with these of `siginfo`, `nodefer`, `stack`, is what it finds set, and
-   gets each SIGTRAP that is meant for it: sent, of an int3 of its own, of steps; in children, too, if asked
-   for. To each line on standard input it says how many rounds that were and what was wrong; the end of the
-   input ends it. */
+   gets each SIGTRAP that is meant for it: sent, of an int3 of its own, of steps; in children or in a
+   second thread, too, that does little else. To each line on standard input it says how many rounds that were
+   and what was wrong; the end of the input ends it. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 #include "fixture.h"
 
-static volatile sig_atomic_t taken;
+static __thread volatile sig_atomic_t taken;
 static atomic_int over;
 static atomic_long rounds, wrong[6];
 static int flags;
@@ -79,13 +79,22 @@ static void* answer(void* unused) {
   return unused;
 }
 
+static void* look_and_take(void* unused) {
+  while (!atomic_load(&over)) {
+    atomic_fetch_add(&wrong[1], !is_set());
+    for (int i = 0; i < 8; i++) atomic_fetch_add(&wrong[3], !takes(meet_int3));
+  }
+  return unused;
+}
+
 int main(int argc, char** argv) {
   static char alternate[65536];
   const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
   struct sigaction own = {.sa_handler = handler};
-  pthread_t reader;
+  pthread_t reader, second;
   const int children = argc > 1 && strcmp(argv[1], "children") == 0;
-  for (int i = 1 + children; i < argc; i++)
+  const int beside = argc > 1 && strcmp(argv[1], "beside") == 0;
+  for (int i = 1 + children + beside; i < argc; i++)
     flags |= strcmp(argv[i], "siginfo") == 0   ? SA_SIGINFO
              : strcmp(argv[i], "nodefer") == 0 ? SA_NODEFER
                                                : SA_ONSTACK;
@@ -97,6 +106,7 @@ int main(int argc, char** argv) {
   puts("pid ");
   fflush(stdout);
   if (pthread_create(&reader, NULL, answer, NULL) != 0) return 2;
+  if (beside && pthread_create(&second, NULL, look_and_take, NULL) != 0) return 2;
   for (int i = 0; !atomic_load(&over); i = (i + 1) % 10000, atomic_fetch_add(&rounds, 1)) {
     atomic_fetch_add(&wrong[0], add(i, 1) != i + 1);
     if (i % 64 == 1) atomic_fetch_add(&wrong[1], !is_set());
@@ -106,6 +116,7 @@ int main(int argc, char** argv) {
     if (children && i % 512 == 5) atomic_fetch_add(&wrong[5], !child_is_well());
   }
   pthread_join(reader, NULL);
+  if (beside) pthread_join(second, NULL);
   for (int i = 0; i < 6; i++)
     if (wrong[i] != 0) return 1;
   return 0;

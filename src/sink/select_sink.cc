@@ -89,7 +89,8 @@ struct SelectSink::Impl {
   std::vector<Missing> missing;  // members that no call has had so far
   std::vector<size_t> beyond;    // numbers of arguments that no probe's calls have had so far
   uint64_t seen = 0, selected = 0;
-  uint64_t untimed = 0, cut = 0;  // left out, for nobody knows their time, or where their strings end
+  // Left out, for nobody knows their time, their result, or where their strings end.
+  uint64_t untimed = 0, unjudged = 0, cut = 0;
 };
 
 void SelectSink::Impl::pass(const decode::Record& record) {
@@ -114,6 +115,7 @@ bool SelectSink::Impl::selects(const CallFacts& call, Returns returns) {
     look_for_members(call);
     const Where::Answer answer = options.where->holds(call);
     cut += answer.cut;
+    unjudged += !answer.holds && returns == Returns::unseen && options.where->reads_return();
     if (!answer.holds) return false;
   }
   ++selected;
@@ -231,6 +233,9 @@ void SelectSink::Impl::tell_left_out() {
   if (untimed > 0)
     notice(fmt::format("--slower left out {} whose return could not be seen: their time is not known",
                        calls(untimed)));
+  if (unjudged > 0)
+    notice(fmt::format("--where left out {} whose return could not be seen: result and time are not known",
+                       calls(unjudged)));
   if (cut > 0)
     notice(
         fmt::format("--where left out {} with strings that are longer than what it reads of them; a "

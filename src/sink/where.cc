@@ -319,6 +319,12 @@ bool Where::reads_text() const {
   });
 }
 
+bool Where::reads_return() const {
+  return std::ranges::any_of(tree_->nodes, [](const WhereNode& node) {
+    return node.kind == Node::result || node.kind == Node::error || node.kind == Node::duration;
+  });
+}
+
 std::vector<Where::Name> Where::names() const {
   std::vector<Name> names;
   for (const WhereNode& node : tree_->nodes) {

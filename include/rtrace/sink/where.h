@@ -61,6 +61,8 @@ class Where {
   Answer holds(const CallFacts& call) const;
   // Whether strings of a call are looked into.
   bool reads_text() const;
+  // Whether `ret`, `errno` or `dur` stands in it, which a call whose return is not seen lacks.
+  bool reads_return() const;
   // The names that only a prototype can give a meaning, each once.
   struct Name {
     std::string text;

@@ -150,6 +150,22 @@ TEST_F(SelectSinkTest, ThatOneIsLeftOutSinceItsTimeIsUnknownIsSaid) {
   EXPECT_THAT(notices, ElementsAre(HasSubstr("left out 1 call whose return could not be seen")));
 }
 
+TEST_F(SelectSinkTest, ThatOneIsLeftOutSinceItsResultIsUnknownIsSaid) {
+  for (const auto& [where, is_said] : std::vector<std::pair<const char*, bool>>{
+           {"ret == 0", true}, {"errno == 2 || dur > 1s", true}, {"depth > 7", false}, {"1 || ret", false}}) {
+    notices.clear();
+    SelectSink sink = make(0, where);
+    auto unseen = thread.enter(f, 1, {});
+    std::get<decode::CallEntered>(unseen.body).unseen_return = "JIT";
+    sink.take(unseen);
+    sink.end();
+    const bool said = std::ranges::any_of(notices, [](const std::string& line) {
+      return line.find("--where left out 1 call whose return could not be seen") != line.npos;
+    });
+    EXPECT_EQ(said, is_said) << where;
+  }
+}
+
 TEST_F(SelectSinkTest, StringsAreLookedIntoFurtherThanTheyAreShown) {
   shown_string = 4;
   SelectSink sink = make(0, "arg1 ~ /tail/");

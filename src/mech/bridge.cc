@@ -26,13 +26,16 @@ Raised absent(const char* reason) {
   return {Bridge::absent, reason};
 }
 
+bool note_own(const BridgeSite& at, const KernelAction& own) {
+  return at.memory.write_value(at.own_handler, agent::Blob::OwnHandler{own.handler, own.flags}) == 0;
+}
+
 // What the kernel does for the program's handler stays as it is: the alternate stack, the mask, restarts. But
 // ours is told what the signal is for, which the kernel writes where that is asked for (arch/x86/kernel,
 // x64_setup_rt_frame); the rest of the frame is the same.
 Raised put_in_front(const BridgeSite& at, KernelActions& actions, const KernelAction& own) {
   if ((own.flags & SA_RESETHAND) != 0) return absent("it has a SIGTRAP handler that serves once");
-  const agent::Blob::OwnHandler noted{own.handler, own.flags};
-  if (at.memory.write_value(at.own_handler, noted) != 0) return absent("our pages cannot be written");
+  if (!note_own(at, own)) return absent("our pages cannot be written");
   KernelAction ours = own;
   ours.handler = at.screen.value;
   ours.flags |= SA_SIGINFO;
@@ -89,7 +92,9 @@ Raised raise_bridge(const BridgeSite& at, tracee::RemoteCall& remote) {
     return at_once || actions.exchange(SIGTRAP, ours) ? Raised{Bridge::stands, {}} : absent(kNoCall);
   if (at_once) (void)actions.exchange(SIGTRAP, *now);  // set since we looked
   if (now->ignores()) return absent("it ignores SIGTRAP");
-  return now->handler == at.screen.value ? Raised{Bridge::screens, {}} : kDue;
+  if (now->handler == at.screen.value) return {Bridge::screens, {}};
+  (void)note_own(at, *now);  // whoever repairs leaves it its steps
+  return kDue;
 }
 
 Raised raise_screen(const BridgeSite& at) {

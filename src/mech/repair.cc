@@ -69,7 +69,7 @@ class Repair {
   }
   bool in_borrowed(VirtAddr pc) const;
   bool in_blob(VirtAddr pc) const;
-  bool screens() const;
+  bool has_own_handler() const;
   bool foreign(VirtAddr pc) const;
   bool walk_out(HaltedProcess& halted, pid_t tid);
   bool walk_all_out(HaltedProcess& halted);
@@ -124,8 +124,8 @@ bool Repair::in_blob(VirtAddr pc) const {
   });
 }
 
-bool Repair::screens() const {
-  return std::ranges::any_of(remains_.blobs, &Remains::Blob::screens);
+bool Repair::has_own_handler() const {
+  return std::ranges::any_of(remains_.blobs, &Remains::Blob::has_own_handler);
 }
 
 bool Repair::foreign(VirtAddr pc) const {
@@ -169,7 +169,7 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
       own_mask = *mask;
       // Handler and gadget, unlike the recorder, block SIGTRAP, but in front of the program's own handler,
       // and end in an rt_sigreturn, which brings the mask; and the handler may be about to read the note.
-      if (!in_blob(regs->pc()) || (!screens() && (*mask & tracee::signal_bit(SIGTRAP)) == 0))
+      if (!in_blob(regs->pc()) || (!has_own_handler() && (*mask & tracee::signal_bit(SIGTRAP)) == 0))
         for (const auto& blob : remains_.blobs) note_mask(memory_, blob.address, tid, *mask);
       (void)tracee::set_signal_mask(tid, ~kFaults);
     }

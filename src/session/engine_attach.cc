@@ -40,8 +40,7 @@ void Engine::attach_all() {
   if (!any) shared_.nothing_traced = 1;
 }
 
-// While a thread execs the process's first one is a zombie, and its memory that of neither program. An engine
-// that was left alone is about to detach.
+// While a thread execs the process's first one is a zombie, and its memory that of neither program.
 bool Engine::attach(pid_t pid) {
   const uint64_t begun = monotonic_now();
   bool told = false;
@@ -309,7 +308,7 @@ void Engine::arm_attached(const Process& attached) {
   with_stopped(pid, Sleepers::stop, [&](const NeedStopped& need_stopped) {
     const event::TraceeId who = tasks_.contains(pid) ? tasks_.at(pid)->id : event::TraceeId{pid, pid, 0};
     // Since it was read the program may have changed it. The first int3 is still to come.
-    bool opened = false, looked = false, learned = false, handlers_opened = false;
+    bool opened = false, looked = false, learned = false, handlers_opened = false, screened = false;
     const auto look_first = [&]() -> std::optional<pid_t> {
       if (!std::exchange(opened, true) && image->space().size() == 0) open_traps_before_sites(pid, *image);
       const auto held = need_stopped();
@@ -333,18 +332,22 @@ void Engine::arm_attached(const Process& attached) {
     };
     const auto at_rest = [&](const NeedStopped::Then& watch) {
       bool watched = false;
+      const auto then = [&] {
+        watch();
+        watched = true;
+      };
       let_go();
-      if (runs() && !std::exchange(handlers_opened, true))
-        (void)open_handlers(pid, image, [&] {
-          watch();
-          watched = true;
-        });
+      if (!runs() || std::exchange(handlers_opened, true)) return false;
+      (void)open_handlers(pid, image, then);
+      if (!watched) screen_own_handler(pid, image, then);
       return watched;
     };
-    const auto handler_raised = [&] {
-      if (borrowers_lack_bridge(*image)) bridge_borrowers(pid, *image);
+    const auto handler_raised = [&] { bridge_borrowers(pid, *image); };
+    const auto own_handler_met = [&] {
+      let_go();
+      if (!std::exchange(screened, true)) screen_own_handler(pid, image);
     };
-    const NeedStopped stops{look_first, all, let_go, masks_watched, handler_raised, at_rest};
+    const NeedStopped stops{look_first, all, let_go, masks_watched, handler_raised, at_rest, own_handler_met};
     image->sync(Image::Moment::attach, who, stops);
     if (runs()) image->sync_behind_hook(who, stops);
     if (runs()) open_traps_at_last(pid, *image);

@@ -51,16 +51,14 @@ void Engine::keep_bridge_of_borrower(Task& borrower, Image& image, const NeedSto
   if (const auto stopped = need_stopped()) Survival::raise_in_borrower(*stopped, image.space());
 }
 
-bool Engine::borrowers_lack_bridge(const Image& image) const {
-  return std::ranges::any_of(tasks_, [&](const auto& task) { return lacks_bridge(*task.second, image); });
-}
-
 // Those that there are when the handler stands, and no int3 yet. One that began with all signals blocked, as
 // posix_spawn()'s does, is about to set the default action for each, and to begin its program: mostly that is
 // waited for.
 void Engine::bridge_borrowers(pid_t pid, Image& image) {
   constexpr uint64_t kExecWait = 300'000'000;  // ns
   constexpr timespec kBetween{0, 50'000};
+  if (std::ranges::none_of(tasks_, [&](const auto& task) { return lacks_bridge(*task.second, image); }))
+    return;
   for (const uint64_t begin = monotonic_now(); still_running(pid, image) != nullptr;) {
     const bool late = monotonic_now() - begin > kExecWait;
     std::vector<pid_t> ready;

@@ -92,6 +92,7 @@ class Engine {
   void note_reset_at_first_hit(Task& task) const;
   void tell_of_blocking(const Process& process);
   void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
+  void raise_where_due(const Task& task, Image& image, const NeedStopped& need_stopped);
   static bool is_bridged(const Task& task);
   bool has_others(const Task& task) const;
   void answer_awaited(Task& task);
@@ -213,7 +214,6 @@ class Engine {
   // --- engine_borrowers.cc
   static bool lacks_bridge(const Task& task, const Image& image);
   void let_begin(Task& borrower);
-  bool borrowers_lack_bridge(const Image& image) const;
   void bridge_borrowers(pid_t pid, Image& image);
   void bridge_at_stop(Task& borrower, Image& image);
   void ask_borrowers(const Image& image);
@@ -264,12 +264,12 @@ class Engine {
   static bool is_about_open_handler(const Task& task, Image& image, SignalCall::Kind kind,
                                     const arch::Regs& regs);
   static void at_handler_call(Task& task, const arch::Regs& regs, tracee::SyscallInfo::Moment moment);
-  static bool opens_handlers(const Process& process);
   static bool is_in_open_handler(const Task& task);
   bool with_actions_at_rest(pid_t pid, const std::shared_ptr<Image>& image, Sleepers sleepers,
                             const std::function<void(pid_t, const std::vector<pid_t>&)>& work);
   bool learn_before_sites(pid_t pid, Image& image, const NeedStopped& need_stopped);
-  void screen_own_handler(pid_t pid, const std::shared_ptr<Image>& image);
+  void screen_own_handler(pid_t pid, const std::shared_ptr<Image>& image,
+                          const NeedStopped::Then& watch = {});
   bool open_handlers(pid_t pid, const std::shared_ptr<Image>& image, const NeedStopped::Then& watch = {});
   void close_handlers(pid_t pid);
   void close_handlers_of(Image& image, pid_t stopped, const std::vector<pid_t>& all);

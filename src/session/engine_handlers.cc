@@ -44,6 +44,11 @@ void Engine::ignore_trap_again(Process& process) {
   process.trap.withheld = false;
 }
 
+static bool opens_handlers(const Process& process) {
+  return process.image != nullptr && process.image->survival().opens_handlers() &&
+         process.trap.kind == TrapDisposition::Kind::standard;
+}
+
 // Whether sigaction() sets a handler that blocks all signals, or is about one that we have opened.
 bool Engine::is_about_open_handler(const Task& task, Image& image, SignalCall::Kind kind,
                                    const arch::Regs& regs) {
@@ -78,11 +83,6 @@ void Engine::at_handler_call(Task& task, const arch::Regs& regs, tracee::Syscall
   const uint64_t replaced = regs.raw.rax == 0 ? std::exchange(task.replaces_handler, 0) : 0;
   if ((open & replaced) != 0) foothold.note_open_handlers(space.memory(), open & ~replaced);
   if (static_cast<int>(regs.syscall_argument(0)) == SIGTRAP) note_withheld(process);
-}
-
-bool Engine::opens_handlers(const Process& process) {
-  return process.image != nullptr && process.image->survival().opens_handlers() &&
-         process.trap.kind == TrapDisposition::Kind::standard;
 }
 
 // Whether a thread blocks all but SIGTRAP in a process some of whose handlers we have opened.
@@ -135,8 +135,9 @@ bool Engine::learn_before_sites(pid_t pid, Image& image, const NeedStopped& need
   return held.has_value();
 }
 
-// Behind all that watches who asks for it. Who asked before that must have been told.
-void Engine::screen_own_handler(pid_t pid, const std::shared_ptr<Image>& image) {
+// Together with what watches who asks for it, or behind that. Who has asked before that must have been told.
+void Engine::screen_own_handler(pid_t pid, const std::shared_ptr<Image>& image,
+                                const NeedStopped::Then& watch) {
   const auto is_due = [&] {
     const Process* process = still_running(pid, *image);
     return process != nullptr && process->trap.kind == TrapDisposition::Kind::caught &&
@@ -145,6 +146,7 @@ void Engine::screen_own_handler(pid_t pid, const std::shared_ptr<Image>& image) 
   if (!is_due()) return;
   with_actions_at_rest(pid, image, Sleepers::stay, [&](pid_t held, const auto&) {
     if (is_due()) image->survival().screen(held, image->space());
+    if (watch) watch();
   });
 }
 

@@ -209,6 +209,8 @@ void Engine::on(Task& task, tracee::SyscallStop) {
     if (ends) task.interrupted = false;
     if (awaited && ends) at_handler_call(task, *regs, info->moment);
     if (ends) trap_action_is_set(task, *regs);
+    if (ends && awaited && image->pid() == task.process->pid)
+      raise_where_due(task, *task.process->image, [tid] { return std::optional(tid); });
   }
   go_on(task, 0);
   if (shown) syscalls_.report(task);

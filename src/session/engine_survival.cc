@@ -73,6 +73,12 @@ void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopp
     tell_of_blocking(*task.process);
     note_reset(task, image);
   }
+  raise_where_due(task, image, need_stopped);
+}
+
+// Also where an action has just been set: the next hit may be long after our death.
+void Engine::raise_where_due(const Task& task, Image& image, const NeedStopped& need_stopped) {
+  Survival& survival = image.survival();
   const TrapDisposition& trap = task.process->trap;
   const bool caught = trap.kind == TrapDisposition::Kind::caught && trap.action_known;
   if (!survival.wants_raising() || (!caught && trap.kind != TrapDisposition::Kind::standard)) return;

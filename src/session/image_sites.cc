@@ -361,6 +361,7 @@ void Image::place(const plan::Plan& plan, const NeedStopped& need_stopped) {
     const elf::LoadedObject* target = object(id);
     if (target == nullptr) continue;
     const std::string no_room = provide_room(target->range(), points.size(), need_stopped);
+    if (survival_.is_due()) need_stopped.own_handler_met();
     // One that is placed without room is unknown to the handler: its turn comes.
     if (object(id) == nullptr || (!no_room.empty() && unfinished_)) continue;
     for (const plan::ProbePoint* point : points) arm_point(*point, no_room);

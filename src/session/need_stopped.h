@@ -21,13 +21,14 @@ class NeedStopped {
             typename = std::enable_if_t<std::is_invocable_r_v<std::optional<pid_t>, Callable&>>>
   // NOLINTNEXTLINE(google-explicit-constructor): a lambda serves wherever one is asked for
   NeedStopped(Callable one, All all = nullptr, Then let_go = nullptr, Then masks_watched = nullptr,
-              Then handler_raised = nullptr, AtRest at_rest = nullptr)
+              Then handler_raised = nullptr, AtRest at_rest = nullptr, Then own_handler_met = nullptr)
       : one_(std::move(one)),
         all_(std::move(all)),
         let_go_(std::move(let_go)),
         masks_watched_(std::move(masks_watched)),
         handler_raised_(std::move(handler_raised)),
-        at_rest_(std::move(at_rest)) {}
+        at_rest_(std::move(at_rest)),
+        own_handler_met_(std::move(own_handler_met)) {}
 
   // One, in a consumed ptrace-stop at its own program's registers, fit for remote calls; nullopt where none
   // can be had now.
@@ -52,11 +53,18 @@ class NeedStopped {
     if (handler_raised_) handler_raised_();
   }
 
+  // The program has a handler of its own for SIGTRAP, what asks for it is watched, and nothing that a thread
+  // meets otherwise stands yet: ours is to come in front of it.
+  void own_handler_met() const {
+    if (own_handler_met_) own_handler_met_();
+  }
+
  private:
   One one_;
   All all_;
   Then let_go_, masks_watched_, handler_raised_;
   AtRest at_rest_;
+  Then own_handler_met_;
 };
 
 }  // namespace rtrace::session

@@ -42,8 +42,8 @@ struct Remains {
   struct Blob {
     VirtAddr address;
     agent::Blob head{};
-    // Its handler stands in front of the program's own.
-    bool screens() const { return head.own_handler.address != 0; }
+    // The program has one of its own, which the blob's may stand in front of.
+    bool has_own_handler() const { return head.own_handler.address != 0; }
   };
   std::vector<Blob> blobs;
   std::vector<Range> tables;  // the entries of those that blobs look into

@@ -211,6 +211,19 @@ bool handler_returns_to(const StoppedThread& thread, const std::function<bool(Vi
   return false;
 }
 
+// The flags of its context and its selectors as the kernel writes them for 64 bits (uc_flags; cs, gs, fs,
+// ss).
+bool runs_handler_that_blocks(const StoppedThread& thread, uint64_t signals) {
+  constexpr size_t kFlags = 1, kSelectors = 192 / 8, kMask = 304 / 8;
+  constexpr uint64_t kOfUserCode = 0x002b'0000'0000'0033, kMostFlags = 7;
+  const auto& words = thread.stack;
+  for (size_t at = 0; at + kMask < words.size(); ++at)
+    if (words[at + kSelectors] == kOfUserCode && words[at + kFlags] <= kMostFlags &&
+        (words[at + kMask] & signals) != signals)
+      return true;
+  return false;
+}
+
 bool retire_call(const tracee::ProcessMemory& memory, const std::vector<tracee::MapsEntry>& maps,
                  const std::vector<pid_t>& stopped, const Remains& remains) {
   std::vector<StoppedThread> threads;

@@ -281,7 +281,8 @@ void Engine::at_site(Task& task, mech::BreakpointSite& site, arch::Regs regs) {
     queue_.set_tracee(*where);
   const bool first = task.hits == 0;
   const Look look = where_to_look(task, site);
-  const bool taken = (look == Look::yes || task.trap_blocked == TrapBlocked::yes) && taken_for_hit(tid);
+  const bool may_be_taken = look == Look::yes || is_blocked_alone(task.trap_blocked);
+  const bool taken = may_be_taken && taken_for_hit(tid);
   if (observed) calls_.observe(task, site, regs, need_stopped);
   if (observed) note_heat(task, *image, site);
   if (task.process->attached && first) note_reset_at_first_hit(task);
@@ -326,6 +327,7 @@ void Engine::deliver(Task& task, int signal) {
   if (!task.process->silent && !task.muted && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
   gives_up_handler(task, signal);
+  if (signal == SIGTRAP && hand_over_alone(task)) return;
   go_on(task, is_dropped(task, signal) ? 0 : signal);
 }
 

@@ -93,6 +93,7 @@ class Engine {
   void tell_of_blocking(const Process& process);
   void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
   void raise_where_due(const Task& task, Image& image, const NeedStopped& need_stopped);
+  bool is_being_set(const Process& process) const;
   static bool is_bridged(const Task& task);
   bool has_others(const Task& task) const;
   void answer_awaited(Task& task);
@@ -113,7 +114,6 @@ class Engine {
   // `awaited`: by a call of the C library that we watch, whose structures are its own.
   void at_signal_system_call(Task& task, const arch::Regs& regs, bool awaited);
   static void trap_action_is_set(Task& task, const arch::Regs& regs);
-  static bool taken_for_hit(pid_t tid);
   static bool is_dropped(const Task& task, int signal);
   static void open_mask(pid_t tid, const std::optional<CarriedOut>& done);
   void settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done);
@@ -131,7 +131,6 @@ class Engine {
   int seize_all(Process& process, tracee::Seizing& seizing);
   void handle_some();
   void forget_lost(const Process& process);
-  static bool lost_to_exec(const Process& process, pid_t tid);
   void begin_syscalls(const Process& process);
   void let_forks_finish(Process& process);
   bool lends_memory(pid_t tid) const;
@@ -179,7 +178,7 @@ class Engine {
   void tend_trampolines();
   struct Halted {
     pid_t tid = 0;
-    enum class How : uint8_t { ready, interrupted, group_stopped } how = How::ready;
+    enum class How : uint8_t { ready, interrupted, group_stopped, due } how = How::ready;
   };
   bool may_run_in(const Birth& birth, const Image* image) const;
   bool alone(const Task& task) const;
@@ -189,9 +188,10 @@ class Engine {
   std::optional<std::vector<Halted>> halt_others(pid_t pid, pid_t held, Sleepers sleepers);
   std::optional<Halted> halted_by(const tracee::WaitEvent& event);
   void let_halted_run(const std::vector<Halted>& halted);
+  bool hand_over_alone(Task& task);
+  bool hands_over_ = false;  // others are being halted for that
   bool left_its_stop(pid_t tid);
   void let_held_run(pid_t held);
-  static std::vector<pid_t> tids_of(const std::vector<Halted>& halted, pid_t held);
   static std::optional<mech::ThreadState> recorder_of(const Task& parent);
   void begin_wrappers(Task& child, Image& parent, const std::optional<mech::ThreadState>& state) const;
   void begin_record_of(Task& thread);

@@ -49,6 +49,14 @@ Seized seize_whoever_has(pid_t tid, tracee::Seizing& seizing) {
 
 }  // namespace
 
+// Whether the process's first thread is another now than the one that was seized: a thread that was not yet
+// has called exec, and no tracer is told.
+static bool lost_to_exec(const Process& process, pid_t tid) {
+  if (tid != process.pid) return false;
+  const auto status = tracee::read_status(tid);
+  return status && status->tracer == 0 && status->state != 'Z' && status->state != 'X';
+}
+
 // A thread that is created while we look appears in the folder, or is traced already because its creator is.
 int Engine::seize_all(Process& process) {
   tracee::Seizing seizing(process.pid);
@@ -87,14 +95,6 @@ void Engine::forget_lost(const Process& process) {
     if (!status || status->tracer != getpid()) lost.push_back(tid);
   }
   for (pid_t tid : lost) remove_task(*tasks_.at(tid));
-}
-
-// Whether the process's first thread is another now than the one that was seized: a thread that was not yet
-// has called exec, and no tracer is told.
-bool Engine::lost_to_exec(const Process& process, pid_t tid) {
-  if (tid != process.pid) return false;
-  const auto status = tracee::read_status(tid);
-  return status && status->tracer == 0 && status->state != 'Z' && status->state != 'X';
 }
 
 // Others may never cease to stop.

@@ -76,6 +76,13 @@ void Engine::keep_bridge(Task& task, Image& image, const NeedStopped& need_stopp
   raise_where_due(task, image, need_stopped);
 }
 
+// An action, by one of its threads, or a mask; or it is asked for.
+bool Engine::is_being_set(const Process& process) const {
+  return std::ranges::any_of(tasks_, [&](const auto& task) {
+    return task.second->process == &process && task.second->awaits_signal_call != 0;
+  });
+}
+
 // Also where an action has just been set: the next hit may be long after our death.
 void Engine::raise_where_due(const Task& task, Image& image, const NeedStopped& need_stopped) {
   Survival& survival = image.survival();
@@ -83,10 +90,7 @@ void Engine::raise_where_due(const Task& task, Image& image, const NeedStopped& 
   const bool caught = trap.kind == TrapDisposition::Kind::caught && trap.action_known;
   if (!survival.wants_raising() || (!caught && trap.kind != TrapDisposition::Kind::standard)) return;
   // Who sets an action finds the one before it.
-  const auto sets = [&](const auto& other) {
-    return other.second->process == task.process && other.second->awaits_signal_call != 0;
-  };
-  if (caught && std::ranges::any_of(tasks_, sets)) return;
+  if (caught && is_being_set(*task.process)) return;
   const auto stopped = image.space().foothold().exists() ? need_stopped() : std::nullopt;
   if (!stopped) return;
   if (!caught) return survival.raise(*stopped, image.space());
@@ -115,9 +119,25 @@ void Engine::learn_from_bridge(Task& task) const {
     task.trap_blocked = catches_trap(task.id.tid) ? TrapBlocked::no : may_be;
 }
 
+// At a hit, before anything else is made of it. Where a handler for SIGTRAP stands the hit has not met it
+// blocked. Else it has, or another thread's: the mask of a handler that runs is given back by its return,
+// whatever becomes of it until then.
+static void judge_found(Task& task, Image& image) {
+  if (task.trap_blocked != TrapBlocked::found) return;
+  task.trap_blocked = TrapBlocked::no;
+  const pid_t tid = task.id.tid;
+  if (catches_trap(tid)) return;
+  const auto thread = mech::look_at(tid, image.space().memory(), tracee::read_maps(image.pid()));
+  if (thread && !mech::runs_handler_that_blocks(*thread, tracee::signal_bit(SIGTRAP)))
+    task.trap_blocked = TrapBlocked::yes;
+  else
+    image.survival().reset_by_kernel(image.space());
+}
+
 // After a hit.
 void Engine::restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const {
   Process& process = *task.process;
+  judge_found(task, *process.image);
   learn_from_bridge(task);
   const bool alone = process.trap.kind != TrapDisposition::Kind::standard && !has_others(task);
   const bool withheld = process.trap.withheld;

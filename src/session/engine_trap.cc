@@ -59,7 +59,8 @@ std::optional<CarriedOut> Engine::at_signal_call(Task& task, Image& image, const
   }
   Survival& survival = image.survival();
   const bool ours = about_trap && !guest;
-  const bool asks = kind == SignalCall::Kind::sigaction && survival.screens() && !shows_syscalls(task);
+  const bool known = survival.screens() || !is_being_set(*task.process);
+  const bool asks = kind == SignalCall::Kind::sigaction && known && !shows_syscalls(task);
   if (ours && asks && image.may_carry_out(site))
     if (auto done = answer_for_own(regs, memory, task.process->trap)) return done;
   if (ours && (survival.leaves_a_trace() || survival.screens()))
@@ -112,14 +113,6 @@ void Engine::trap_action_is_set(Task& task, const arch::Regs& regs) {
     (void)put_back_handler(task.id.tid, trap, space);
 }
 
-// What an int3 that meets SIGTRAP blocked finds waiting comes in its place (kernel/signal.c, legacy_queue):
-// of the thread's own signals. Where it was blocked shows by the mask alone, for threads block signals
-// unseen.
-bool Engine::taken_for_hit(pid_t tid) {
-  const auto info = tracee::signal_info(tid);
-  return info && info->si_code <= 0;
-}
-
 // Before the hit's commit: what would be lost with us behind it, a section's end above all. The SIGTRAP of
 // the hit, that is still the kernel's, stays deliverable.
 void Engine::open_mask(pid_t tid, const std::optional<CarriedOut>& done) {
@@ -170,9 +163,16 @@ static bool gets_through(const Task& task, Image& image, const arch::Regs& regs)
   return info->si_code != SI_KERNEL || image.space().find(regs.pc()) == nullptr;
 }
 
+static void as_it_was_sent(Task& task, const arch::Regs& regs) {
+  const auto before = std::exchange(task.sent_anew, std::nullopt);
+  const auto now = before && before->pc == regs.pc() ? tracee::signal_info(task.id.tid) : std::nullopt;
+  if (now && now->si_code == SI_KERNEL) (void)tracee::set_signal_info(task.id.tid, before->info);
+}
+
 // A SIGTRAP that is not ours meets the program's own action, not our handler. It comes once more,
 // for it is sent anew behind the remote call. True where the thread has been resumed so.
 bool Engine::step_aside(Task& task, const arch::Regs& regs) {
+  as_it_was_sent(task, regs);
   Image* image = task.process->image.get();
   if (image == nullptr || task.process->silent) return false;
   if (keep_pending(task)) {
@@ -185,8 +185,10 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
                     image->space().foothold().exists() && !catches_trap(task.id.tid);
   const bool borrows = image->pid() != task.process->pid;
   if (!gone && (!is_caught(task, *image) || gets_through(task, *image, regs))) return false;
+  const auto info = tracee::signal_info(task.id.tid);
   const auto stopped = stop_here(task, regs)();
-  if (!stopped) return false;
+  if (!stopped || !info) return false;
+  task.sent_anew = {*info, regs.pc()};
   if (gone && !put_back_handler(*stopped, trap, image->space())) return false;
   if (!gone && borrows)
     (void)Survival::lower_in_borrower(*stopped, image->space());
@@ -194,6 +196,48 @@ bool Engine::step_aside(Task& task, const arch::Regs& regs) {
     (void)image->survival().lower(*stopped, image->space());
   runs_on(task);
   (void)tracee::resume(task.id.tid, SIGTRAP);
+  return true;
+}
+
+// A SIGTRAP of the program's own, to a thread that is about to be resumed with it. Another thread that meets
+// an int3 while it blocks SIGTRAP would take the program's handler away (kernel/signal.c,
+// force_sig_info_to_task) before the kernel has called it: so none runs until it has. False where that need
+// not be, or cannot.
+bool Engine::hand_over_alone(Task& task) {
+  constexpr unsigned kStopWait = 1000;  // ms: it only has to get a processor
+  const pid_t tid = task.id.tid, pid = task.process->pid;
+  const std::shared_ptr<Image> image = task.process->image;
+  const TrapDisposition& trap = task.process->trap;
+  if (image == nullptr || image->pid() != pid || trap.kind != TrapDisposition::Kind::caught ||
+      !trap.action_known || !image->space().foothold().exists() || !has_others(task))
+    return false;
+  hands_over_ = true;
+  const auto others = halt_others(pid, tid, Sleepers::stay);
+  hands_over_ = false;
+  if (!others) return false;
+  const auto is_fit = [](const Halted& one) {
+    const auto regs = tracee::registers(one.tid);
+    return regs && one.how == Halted::How::ready && !regs->never_in_program();
+  };
+  const auto caller = std::ranges::find_if(*others, is_fit);
+  const bool gone = !catches_trap(tid);
+  if (gone && caller != others->end())
+    (void)put_back_handler(caller->tid, task.process->trap, image->space());
+  if (gone && caller == others->end()) {
+    let_halted_run(*others);
+    const auto regs = tracee::registers(tid);
+    return regs && step_aside(task, *regs);
+  }
+  task.interrupted = true;
+  runs_on(task);
+  (void)tracee::interrupt(tid);  // it stops again behind the delivery
+  (void)tracee::resume(tid, SIGTRAP);
+  const auto event = stop_of(tid, kStopWait);
+  const bool delivered =
+      event && std::holds_alternative<tracee::Interrupted>(tracee::classify(event->status));
+  if (delivered) handle(*event);
+  let_halted_run(*others);
+  if (event && !delivered) handle(*event);
   return true;
 }
 

@@ -137,12 +137,6 @@ NeedStopped Engine::stop_here_alone(Task& task, const arch::Regs& at) {
           }};
 }
 
-std::vector<pid_t> Engine::tids_of(const std::vector<Halted>& halted, pid_t held) {
-  std::vector<pid_t> tids = {held};
-  for (const Halted& other : halted) tids.push_back(other.tid);
-  return tids;
-}
-
 // `work` gets one task of the process stopped where it asks for that, or all; they run on afterwards, or when
 // it lets the one go.
 void Engine::with_stopped(pid_t pid, Sleepers sleepers, const std::function<void(const NeedStopped&)>& work) {
@@ -156,7 +150,10 @@ void Engine::with_stopped(pid_t pid, Sleepers sleepers, const std::function<void
   const auto all = [&]() -> std::optional<std::vector<pid_t>> {
     if (!one()) return std::nullopt;
     if (!others) others = halt_others(pid, *held, sleepers);
-    return others ? std::optional(tids_of(*others, *held)) : std::nullopt;
+    if (!others) return std::nullopt;
+    std::vector<pid_t> tids = {*held};
+    for (const Halted& other : *others) tids.push_back(other.tid);
+    return tids;
   };
   const auto let_go = [&] {
     if (held && !others) let_held_run(*std::exchange(held, std::nullopt));
@@ -192,6 +189,14 @@ static bool sleeps_with_trap_open(pid_t tid) {
   return status && status->state == 'S' && (status->blocked & tracee::signal_bit(SIGTRAP)) == 0;
 }
 
+// One in an uninterruptible sleep stops before it runs user code.
+static bool waits_for_vfork(Task& task) {
+  const auto status = tracee::read_status(task.id.tid);
+  if (!status || status->state != 'D' || tracee::interrupt(task.id.tid) == tracee::Alive::gone) return false;
+  task.interrupted = true;
+  return true;
+}
+
 // All tasks but one that is held already, and sleepers that may stay. nullopt where they do not stand soon,
 // or somebody outside of the process runs in its memory: then all have been let go.
 std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t held, Sleepers sleepers) {
@@ -208,11 +213,14 @@ std::optional<std::vector<Engine::Halted>> Engine::halt_others(pid_t pid, pid_t 
     bool fit = processes_.contains(pid) && processes_.at(pid)->image == image && tasks_.contains(held);
     for (const auto& [tid, task] : tasks_) {
       if (task->process->image != image) continue;
+      // The actions of a process that only shares the memory are its own.
+      if (hands_over_ && task->process->pid != pid) continue;
       fit &= task->process->pid == pid;
+      if (hands_over_ && waits_for_vfork(*task)) continue;
       if (stands(tid) || (tid == pid && tracee::is_zombie(tid))) continue;
       if (sleepers == Sleepers::stop || !sleeps_with_trap_open(tid)) waiting.push_back(tid);
     }
-    if (fit && waiting.empty() && births_.empty()) return halted;
+    if (fit && waiting.empty() && (births_.empty() || hands_over_)) return halted;
     if (!fit || monotonic_now() > deadline) break;
     for (pid_t tid : waiting) (void)tracee::interrupt(tid);
     for (pid_t tid : waiting) {
@@ -232,9 +240,12 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
   if (found == tasks_.end()) return std::nullopt;
   Task& task = *found->second;
   const auto stop = tracee::classify(event.status);
+  const bool trap = std::holds_alternative<tracee::Trap>(stop);
+  // It is handled as any, later: were a hit undone, to be met again, it might be for ever.
+  if (trap && hands_over_ && catches_trap(event.tid)) return Halted{event.tid, Halted::How::due};
   clock_stop(task);
   settle_clock(task, Asked::nothing);
-  if (std::holds_alternative<tracee::Trap>(stop)) {
+  if (trap) {
     arch::Regs regs;
     const bool taken = taken_for_hit(event.tid);
     const Met met = back_to_site(task, regs);
@@ -245,6 +256,8 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
       return Halted{event.tid, Halted::How::ready};
     }
     if (met == Met::gone) return std::nullopt;
+    // Nor can it be handed over while others are about to stand.
+    if (task.process->trap.kind == TrapDisposition::Kind::caught) return Halted{event.tid, Halted::How::due};
   }
   if (std::holds_alternative<tracee::Interrupted>(stop)) {
     task.interrupted = true;
@@ -260,6 +273,7 @@ std::optional<Engine::Halted> Engine::halted_by(const tracee::WaitEvent& event) 
 
 void Engine::let_halted_run(const std::vector<Halted>& halted) {
   for (const Halted& one : halted) {
+    if (one.how == Halted::How::due) continue;
     if (one.how == Halted::How::interrupted && left_its_stop(one.tid)) continue;
     const auto task = tasks_.find(one.tid);
     if (task == tasks_.end()) continue;

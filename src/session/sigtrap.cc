@@ -118,7 +118,13 @@ TrapBlocked trap_blocked_in(uint64_t mask) {
 TrapBlocked trap_blocked_now(uint64_t mask, TrapBlocked before) {
   const bool kept = before == TrapBlocked::kept_open && (mask & kTrapBit) == 0 &&
                     trap_blocked_in(mask | kTrapBit) == TrapBlocked::with_all;
-  return kept ? before : trap_blocked_in(mask);
+  const TrapBlocked now = trap_blocked_in(mask);
+  return kept ? before : now == TrapBlocked::yes && before != now ? TrapBlocked::found : now;
+}
+
+bool taken_for_hit(pid_t tid) {
+  const auto info = tracee::signal_info(tid);
+  return info && info->si_code <= 0;
 }
 
 void close_trap(pid_t tid) {
@@ -134,7 +140,7 @@ bool catches_trap(pid_t tid) {
 
 TrapBlocked read_trap_blocked(pid_t tid) {
   const auto status = tracee::read_status(tid);
-  return status ? trap_blocked_in(status->blocked) : TrapBlocked::no;
+  return status ? trap_blocked_now(status->blocked, TrapBlocked::no) : TrapBlocked::no;
 }
 
 void observe_signal_call(SignalCall::Kind kind, const arch::Regs& regs, const Memory& memory,

@@ -41,7 +41,12 @@ struct TrapDisposition {
 // Of a thread: whether the program's mask holds SIGTRAP, and whether it holds all other signals too, as masks
 // do that last for a moment. Of these SIGTRAP is kept open while the thread is traced, by us or because an
 // int3 has met it and the kernel has unblocked it: one that meets it blocked kills where no tracer lives.
-enum class TrapBlocked : uint8_t { no, yes, with_all, kept_open };
+// `found`: its mask holds it, and no call was seen to be why: a handler's beginning, mostly, which ends
+// unseen.
+enum class TrapBlocked : uint8_t { no, yes, found, with_all, kept_open };
+inline bool is_blocked_alone(TrapBlocked blocked) {
+  return blocked == TrapBlocked::yes || blocked == TrapBlocked::found;
+}
 inline bool is_with_all(TrapBlocked blocked) {
   return blocked == TrapBlocked::with_all || blocked == TrapBlocked::kept_open;
 }
@@ -64,6 +69,10 @@ TrapBlocked read_trap_blocked(pid_t tid);
 TrapBlocked trap_blocked_in(uint64_t mask);
 // The same of a stopped thread's mask; what was kept open stays so.
 TrapBlocked trap_blocked_now(uint64_t mask, TrapBlocked before);
+// What an int3 that meets SIGTRAP blocked finds waiting comes in its place (kernel/signal.c, legacy_queue):
+// of the thread's own signals. Where it was blocked shows by the mask alone, for threads block signals
+// unseen.
+bool taken_for_hit(pid_t tid);
 // Of a stopped thread that has kept it open: SIGTRAP is blocked again.
 void close_trap(pid_t tid);
 // Whether the process has a handler for it.

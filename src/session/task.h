@@ -1,6 +1,7 @@
 // What the engine knows of one traced process and of each of its tasks.
 #pragma once
 
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -122,13 +123,20 @@ struct Task : LiveCalls {
   uint64_t replaces_handler =
       0;  // by bit: of such a call, the signal whose handler is not opened any more behind it
   std::optional<TrapDisposition> sets_trap;  // by such a call, that has begun
-  bool finds_ignored = false;                // by such a call: SIGTRAP, which is so but for us
-  bool opens_trap = false;                   // SIGTRAP, at its next stop, if it blocks all signals
-  bool ended_by_group_stop = false;          // what it is in, if it has ended: until SIGCONT comes
-  bool interrupted = false;                  // PTRACE_INTERRUPT is on its way; its stop is ours
-  bool listening = false;                    // in a group-stop
-  bool awaits_exec = false;                  // of its program, which nothing else that stands would show
-  bool stepped_in_vain = false;              // it was to leave a copy, and has not
+  // A SIGTRAP of the program's that is sent anew behind calls of ours, as the kernel's, and is to be as it
+  // was.
+  struct SentAnew {
+    siginfo_t info;
+    VirtAddr pc;
+  };
+  std::optional<SentAnew> sent_anew;
+  bool finds_ignored = false;        // by such a call: SIGTRAP, which is so but for us
+  bool opens_trap = false;           // SIGTRAP, at its next stop, if it blocks all signals
+  bool ended_by_group_stop = false;  // what it is in, if it has ended: until SIGCONT comes
+  bool interrupted = false;          // PTRACE_INTERRUPT is on its way; its stop is ours
+  bool listening = false;            // in a group-stop
+  bool awaits_exec = false;          // of its program, which nothing else that stands would show
+  bool stepped_in_vain = false;      // it was to leave a copy, and has not
   std::optional<tracee::InterruptedSyscall> rewound;
   Replays replays;
   // The thread has just left the object over a tail jump: if it arrives at the entry of what that

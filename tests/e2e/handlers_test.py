@@ -191,5 +191,15 @@ class Node(unittest.TestCase):
                     process.expect("ran")
 
 
+class MasksOfHandlers(unittest.TestCase):
+    def test_end_with_them(self):
+        # As those of a garbage collector that stops threads.
+        for probes in (["-x", "getuid"], ["-e", "usleep"]):
+            for mechanism in ("breakpoint", "trampoline", "auto"):
+                with self.subTest(probes=probes, mechanism=mechanism):
+                    result = harness.run(["-q", "--mechanism=" + mechanism, *probes, harness.target("suspends"), "300"])
+                    self.assertEqual((result.status, result.stdout), (0, "blocked 0 times, at last 0\n"), result.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

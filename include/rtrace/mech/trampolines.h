@@ -48,6 +48,9 @@ std::optional<StoppedThread> look_at(pid_t tid, const tracee::ProcessMemory& mem
 // was looked at with its red zone: once a handler has returned to what calls rt_sigreturn, its frame begins
 // below the stack pointer.
 bool handler_returns_to(const StoppedThread& thread, const std::function<bool(VirtAddr)>& ours);
+// Whether a handler of the program's runs in that thread, looked at likewise, and the mask that it returns to
+// lacks one of these signals.
+bool runs_handler_that_blocks(const StoppedThread& thread, uint64_t signals);
 
 class Trampolines {
  public:

@@ -1,8 +1,8 @@
-/* catches [children|beside] [FLAG...]: calls add() of the fixture library and checks what it gets, and that a
-   handler of its own for SIGTRAP, set with these of `siginfo`, `nodefer`, `stack`, is what it finds set, and
-   gets each SIGTRAP that is meant for it: sent, of an int3 of its own, of steps; in children or in a
-   second thread, too, that does little else. To each line on standard input it says how many rounds that were
-   and what was wrong; the end of the input ends it. */
+/* catches [children|beside|blocking] [FLAG...]: calls add() of the fixture library and checks what it gets,
+   and that a handler of its own for SIGTRAP, set with these of `siginfo`, `nodefer`, `stack`, is what it
+   finds set, and gets each SIGTRAP that is meant for it: sent, of an int3 of its own, of steps; in children
+   or in a second thread, too, that does little else, or sends it to itself while it blocks it. To each line
+   on standard input it says how many rounds that were and what was wrong; the end of the input ends it. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 static __thread volatile sig_atomic_t taken;
 static atomic_int over;
 static atomic_long rounds, wrong[6];
-static int flags;
+static int flags, blocking;
 
 static void handler(int signal) {
   if (signal == SIGTRAP) taken = taken + 1;
@@ -79,10 +79,21 @@ static void* answer(void* unused) {
   return unused;
 }
 
+static void raise_blocked(void) {
+  sigset_t trap, before;
+  sigemptyset(&trap);
+  sigaddset(&trap, SIGTRAP);
+  pthread_sigmask(SIG_BLOCK, &trap, &before);
+  raise(SIGTRAP);
+  add(1, 2);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static void* look_and_take(void* unused) {
   while (!atomic_load(&over)) {
     atomic_fetch_add(&wrong[1], !is_set());
     for (int i = 0; i < 8; i++) atomic_fetch_add(&wrong[3], !takes(meet_int3));
+    if (blocking) atomic_fetch_add(&wrong[2], !takes(raise_blocked));
   }
   return unused;
 }
@@ -93,7 +104,8 @@ int main(int argc, char** argv) {
   struct sigaction own = {.sa_handler = handler};
   pthread_t reader, second;
   const int children = argc > 1 && strcmp(argv[1], "children") == 0;
-  const int beside = argc > 1 && strcmp(argv[1], "beside") == 0;
+  blocking = argc > 1 && strcmp(argv[1], "blocking") == 0;
+  const int beside = blocking || (argc > 1 && strcmp(argv[1], "beside") == 0);
   for (int i = 1 + children + beside; i < argc; i++)
     flags |= strcmp(argv[i], "siginfo") == 0   ? SA_SIGINFO
              : strcmp(argv[i], "nodefer") == 0 ? SA_NODEFER

@@ -51,7 +51,8 @@ std::optional<tracee::Spin::Tracee> CpuFollower::hit(pid_t pid, pid_t tid, uint6
   sampled_ = now;
   const auto cpu = tracee::last_processor(pid, tid);
   if (!cpu) return std::nullopt;
-  go(choice_.seen(*cpu, now));
+  const auto next = choice_.seen(*cpu, now);
+  go(tracee::is_real_time(tid) ? std::nullopt : next);  // which would not let us run there
   was_here_ = *cpu == sched_getcpu();
   return was_here_ ? Tracee::here : Tracee::elsewhere;
 }

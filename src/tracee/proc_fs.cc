@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -180,6 +181,13 @@ std::optional<int> parse_last_processor(std::string_view stat) {
   for (int field = 3; field <= kField; ++field) word = next_word(stat);
   int processor = 0;
   return parse_int(word, processor, 10) ? std::optional(processor) : std::nullopt;
+}
+
+bool is_real_time(pid_t tid) {
+  constexpr int kDeadline = 6;  // SCHED_DEADLINE, of no header of the C library's
+  const int policy = sched_getscheduler(tid);
+  const int own = policy < 0 ? SCHED_OTHER : policy & ~SCHED_RESET_ON_FORK;
+  return own == SCHED_FIFO || own == SCHED_RR || own == kDeadline;
 }
 
 std::optional<int> last_processor(pid_t pid, pid_t tid) {

@@ -65,6 +65,9 @@ bool has_shadow_stack(pid_t pid);
 // The processor that a task last ran on (proc(5), /proc/pid/task/tid/stat, field 39).
 std::optional<int> parse_last_processor(std::string_view stat);
 std::optional<int> last_processor(pid_t pid, pid_t tid);
+// Whether a task goes before all ordinary ones on its processor (sched(7): SCHED_FIFO, SCHED_RR,
+// SCHED_DEADLINE).
+bool is_real_time(pid_t tid);
 
 // proc(5), /proc/pid/auxv: type to value.
 using Auxv = std::map<uint64_t, uint64_t>;

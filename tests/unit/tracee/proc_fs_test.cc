@@ -3,7 +3,11 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <sys/syscall.h>
+#include <unistd.h>
+
+#include <thread>
 
 #include "tracee/child.h"
 
@@ -230,6 +234,17 @@ TEST(Signals, BitsCountFromOne) {
   EXPECT_EQ(signal_bit(SIGHUP), 1u);
   EXPECT_EQ(signal_bit(SIGTRAP), 0x10u);
   EXPECT_EQ(signal_bit(64), uint64_t{1} << 63);
+}
+
+TEST(Scheduling, TasksThatGoBeforeOthersAreKnown) {
+  EXPECT_FALSE(is_real_time(gettid()));
+  bool known = false, set = false;
+  std::thread([&] {
+    const sched_param lowest{.sched_priority = sched_get_priority_min(SCHED_RR)};
+    set = sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest) == 0;
+    known = is_real_time(gettid());
+  }).join();
+  EXPECT_EQ(known, set);  // which takes a privilege
 }
 
 }  // namespace

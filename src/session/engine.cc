@@ -324,6 +324,7 @@ void Engine::deliver(Task& task, int signal) {
   task.rewound.reset();
   if (const auto mask = tracee::signal_mask(tid))
     task.trap_blocked = trap_blocked_now(*mask, task.trap_blocked);
+  judge_found(task);
   if (!task.process->silent && !task.muted && !task.process->launching)
     reporter_.take(task.id, timestamp(), decode::SignalDelivered{signal});
   gives_up_handler(task, signal);

@@ -94,6 +94,7 @@ class Engine {
   void keep_bridge(Task& task, Image& image, const NeedStopped& need_stopped);
   void raise_where_due(const Task& task, Image& image, const NeedStopped& need_stopped);
   bool is_being_set(const Process& process) const;
+  static void judge_found(Task& task);
   static bool is_bridged(const Task& task);
   bool has_others(const Task& task) const;
   void answer_awaited(Task& task);
@@ -119,7 +120,6 @@ class Engine {
   void settle_signals(const Task& task, bool taken, const std::optional<CarriedOut>& done);
   static bool keep_pending(Task& task);
   bool step_aside(Task& task, const arch::Regs& regs);
-
   void let_go_of_fork(pid_t child, Image& parent_image);
   ForkImage read_fork(pid_t child, Image& image, std::string& failure);
   ForkImage image_of_fork(pid_t child, Image& image);

@@ -119,25 +119,35 @@ void Engine::learn_from_bridge(Task& task) const {
     task.trap_blocked = catches_trap(task.id.tid) ? TrapBlocked::no : may_be;
 }
 
-// At a hit, before anything else is made of it. Where a handler for SIGTRAP stands the hit has not met it
-// blocked. Else it has, or another thread's: the mask of a handler that runs is given back by its return,
-// whatever becomes of it until then.
-static void judge_found(Task& task, Image& image) {
-  if (task.trap_blocked != TrapBlocked::found) return;
-  task.trap_blocked = TrapBlocked::no;
-  const pid_t tid = task.id.tid;
-  if (catches_trap(tid)) return;
-  const auto thread = mech::look_at(tid, image.space().memory(), tracee::read_maps(image.pid()));
-  if (thread && !mech::runs_handler_that_blocks(*thread, tracee::signal_bit(SIGTRAP)))
-    task.trap_blocked = TrapBlocked::yes;
-  else
-    image.survival().reset_by_kernel(image.space());
+// Of a stopped thread.
+static bool is_in_handler(const Task& task, Image& image) {
+  const auto thread = mech::look_at(task.id.tid, image.space().memory(), tracee::read_maps(image.pid()));
+  return !thread || mech::runs_handler_that_blocks(*thread, tracee::signal_bit(SIGTRAP));
+}
+
+// It stands, and its mask has been looked at.
+void Engine::judge_found(Task& task) {
+  if (task.trap_blocked == TrapBlocked::found && task.process->image != nullptr)
+    task.trap_blocked =
+        is_in_handler(task, *task.process->image) ? TrapBlocked::in_handler : TrapBlocked::yes;
+}
+
+// At a hit, before anything else is made of it. Where a handler for SIGTRAP stands, and no other's hit has
+// had it raised meanwhile, this one has not met it blocked. A handler's mask ends with it, whatever becomes
+// of it until then.
+static void judge_at_hit(Task& task, Image& image, bool alone) {
+  if (task.trap_blocked != TrapBlocked::found && task.trap_blocked != TrapBlocked::in_handler) return;
+  const bool gone = !catches_trap(task.id.tid);
+  const bool known = !gone && (alone || image.survival().raised_once());
+  const bool by_handler = task.trap_blocked == TrapBlocked::in_handler || is_in_handler(task, image);
+  task.trap_blocked = known || by_handler ? TrapBlocked::no : TrapBlocked::yes;
+  if (gone && by_handler) image.survival().reset_by_kernel(image.space());
 }
 
 // After a hit.
 void Engine::restore_trap(Task& task, Look look, const NeedStopped& need_stopped) const {
   Process& process = *task.process;
-  judge_found(task, *process.image);
+  judge_at_hit(task, *process.image, !has_others(task));
   learn_from_bridge(task);
   const bool alone = process.trap.kind != TrapDisposition::Kind::standard && !has_others(task);
   const bool withheld = process.trap.withheld;

@@ -119,7 +119,8 @@ TrapBlocked trap_blocked_now(uint64_t mask, TrapBlocked before) {
   const bool kept = before == TrapBlocked::kept_open && (mask & kTrapBit) == 0 &&
                     trap_blocked_in(mask | kTrapBit) == TrapBlocked::with_all;
   const TrapBlocked now = trap_blocked_in(mask);
-  return kept ? before : now == TrapBlocked::yes && before != now ? TrapBlocked::found : now;
+  if (kept || (now == TrapBlocked::yes && is_blocked_alone(before))) return before;
+  return now == TrapBlocked::yes ? TrapBlocked::found : now;
 }
 
 bool taken_for_hit(pid_t tid) {

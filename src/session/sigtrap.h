@@ -41,11 +41,11 @@ struct TrapDisposition {
 // Of a thread: whether the program's mask holds SIGTRAP, and whether it holds all other signals too, as masks
 // do that last for a moment. Of these SIGTRAP is kept open while the thread is traced, by us or because an
 // int3 has met it and the kernel has unblocked it: one that meets it blocked kills where no tracer lives.
-// `found`: its mask holds it, and no call was seen to be why: a handler's beginning, mostly, which ends
-// unseen.
-enum class TrapBlocked : uint8_t { no, yes, found, with_all, kept_open };
+// `found`: its mask held it, and no call was seen to be why. `in_handler`: since a handler began, whose
+// return is not seen, and gives the mask back.
+enum class TrapBlocked : uint8_t { no, yes, found, in_handler, with_all, kept_open };
 inline bool is_blocked_alone(TrapBlocked blocked) {
-  return blocked == TrapBlocked::yes || blocked == TrapBlocked::found;
+  return blocked == TrapBlocked::yes || blocked == TrapBlocked::found || blocked == TrapBlocked::in_handler;
 }
 inline bool is_with_all(TrapBlocked blocked) {
   return blocked == TrapBlocked::with_all || blocked == TrapBlocked::kept_open;

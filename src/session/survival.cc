@@ -41,6 +41,7 @@ void Survival::take(const mech::Raised& raised, mech::AddressSpace& space) {
   constexpr State kStates[] = {State::standing, State::screening, State::due, State::absent};
   state_ = kStates[static_cast<size_t>(raised.bridge)];
   has_screened_ |= screens();
+  raises_ += stands() || screens();
   risk_ = raised.reason;
   lost_since_ = raised_at_ = timestamp().monotonic;
   space.handler_stands(stands(), screens());

@@ -25,6 +25,8 @@ class Survival {
   // It does, or did: a thread may still be inside of it.
   bool has_screened() const { return has_screened_; }
   bool is_due() const { return state_ == State::due; }
+  // Once, in all.
+  bool raised_once() const { return raises_ == 1; }
   // Something of our action for the default may be in the process: the handler, or what the kernel leaves
   // when it resets one.
   bool leaves_a_trace() const { return state_ == State::standing || state_ == State::lost; }
@@ -95,6 +97,7 @@ class Survival {
   uint64_t raised_at_ = 0;   // likewise
   uint64_t looked_for_ = 0;  // likewise
   unsigned hits_ = 0;        // since then
+  unsigned raises_ = 0;
   std::string risk_;
 };
 

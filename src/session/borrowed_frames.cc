@@ -1,5 +1,7 @@
 #include "rtrace/session/borrowed_frames.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -162,6 +164,20 @@ bool looks_up(std::span<const std::byte> insn, const arch::StackOperand& read, i
   return !inside || (!arguments.addressed && takes_address(insn));
 }
 
+// The function of another object that a jump goes on in, through its stub or by its slot itself.
+const elf::CallSlot* jumps_through(const elf::ElfFile& file, const arch::Insn& insn) {
+  const bool by_slot = insn.kind == arch::Insn::Kind::jump_indirect && insn.rip_reference;
+  const bool to_stub = insn.kind == arch::Insn::Kind::jump || insn.kind == arch::Insn::Kind::branch;
+  const auto is_it = [&](const elf::CallSlot& slot) {
+    return (by_slot && slot.slot.value == insn.rip_reference->value) ||
+           (to_stub && slot.stub && slot.stub->value == insn.target->value);
+  };
+  if (!by_slot && !to_stub) return nullptr;
+  const auto& slots = file.call_slots();
+  const auto found = std::ranges::find_if(slots, is_it);
+  return found != slots.end() ? &*found : nullptr;
+}
+
 // Adds where the piece of code leads to besides itself.
 std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, const ArgumentArea& arguments,
                                std::vector<ElfAddr>& pieces, FunctionCode& found) {
@@ -181,7 +197,12 @@ std::string why_piece_looks_up(unwind::FrameTable& table, ElfAddr piece, const A
     found.goes_elsewhere |= goes_elsewhere(insn->kind);
     const bool goes_on = insn->target && insn->kind != arch::Insn::Kind::call;
     const ElfAddr target{goes_on ? insn->target->value : piece.value};
-    if (!range->contains(target) && std::ranges::find(pieces, target) == pieces.end() &&
+    const bool leaves = !range->contains(target) || insn->kind == arch::Insn::Kind::jump_indirect;
+    const elf::CallSlot* other = leaves ? jumps_through(table.file(), *insn) : nullptr;
+    if (std::string why = other != nullptr ? why_returns_itself(other->name) : std::string(); !why.empty())
+      return fmt::format("it goes on in {}: {}", other->name, why);
+    found.goes_elsewhere |= other != nullptr;
+    if (other == nullptr && !range->contains(target) && std::ranges::find(pieces, target) == pieces.end() &&
         !is_behind_the_end(table.file(), target))
       pieces.push_back(target);
     at = at + insn->length;
@@ -300,7 +321,7 @@ bool is_variadic_by_form(std::string_view name, std::string_view object) {
 }
 
 // A function's own code may go on elsewhere: in a part that is seldom run, or in a function that it jumps to,
-// which finds the same return address. What is reached through a slot is not looked at.
+// which finds the same return address. Of what is reached through a slot the name tells.
 FunctionCode look_at_code(unwind::FrameTable& table, ElfAddr function, ArgumentArea arguments) {
   std::vector<ElfAddr> pieces = {function};
   FunctionCode found;

@@ -208,6 +208,12 @@ class Counting(unittest.TestCase):
         self.assertEqual(summary.rows["_init"]["calls"], 1, result)
         self.assertEqual(summary.rows[NAMES[0]]["calls"], 10, result)
 
+    def test_a_function_that_goes_on_in_one_that_goes_by_its_caller_is_declined(self):
+        for name in ("finds_next", "finds_next_noplt"):
+            result = harness.run(["--mechanism=trampoline", "--explain", "-o", "/dev/null", "-x", "find_next", "--", harness.target(name), "500"])
+            self.assertEqual((result.status, result.stdout), (0, "500\n"), result)
+            self.assertIn("it goes on in dlsym: it goes by who calls it", result.stderr)
+
     def test_a_function_whose_code_leads_behind_its_end_where_it_never_returns_is_wrapped(self):
         conf = os.path.join(harness.HERE, "targets", "never_back.conf")
         result = harness.run(["-F", conf, "-c", "--mechanism=trampoline", "-x", "takes", "--", harness.target("never_back"), "5"])

@@ -1,5 +1,6 @@
 #include "survival.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include "reporter.h"
@@ -172,7 +173,10 @@ void Survival::program_set(TrapDisposition::Kind kind, mech::AddressSpace& space
   }
   state_ = State::due;
   // What is set in its place is known once the call is over; at the next hit, unless it changes all the time.
-  const bool seldom = kind == TrapDisposition::Kind::caught && now - raised_at_ > kPause;
+  constexpr unsigned kInARow = 16;  // each makes the next wait for one pause more
+  const uint64_t even_at = std::max(even_at_, now) + kPause;
+  const bool seldom = even_at - now <= kInARow * kPause;
+  if (seldom) even_at_ = even_at;
   lost_since_ = seldom ? 0 : now;
 }
 

@@ -7,9 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "data_labels.h"
 #include "padding.h"
 #include "planners.h"
 #include "rtrace/arch/branches.h"
+#include "rtrace/arch/insn.h"
 
 namespace rtrace::plan {
 namespace {
@@ -34,6 +36,8 @@ class Examination {
   EntryAnswer short_entry_of(const elf::Symbol& function, Padding& padding) const;
   // Puts a refusal where a branch from elsewhere leads into the covered bytes.
   void check_branches(std::map<ElfAddr, EntryAnswer>& answers) const;
+  // And where data do: a table's element.
+  void check_data(std::map<ElfAddr, EntryAnswer>& answers) const;
   std::span<const ElfAddr> starts() const { return starts_; }
 
  private:
@@ -148,6 +152,31 @@ void Examination::check_branches(std::map<ElfAddr, EntryAnswer>& answers) const 
   }
 }
 
+void Examination::check_data(std::map<ElfAddr, EntryAnswer>& answers) const {
+  const auto refuse = [](EntryAnswer& answer, const DataLabel& label) {
+    answer = arch::Refused{
+        fmt::format("data lead to inside the jump: the word at {} to {}", label.word, label.target)};
+  };
+  std::vector<ElfAddr> inside;  // instructions; their very beginnings are what pointers to functions lead to
+  for (auto& [address, answer] : answers) {
+    const auto* patch = std::get_if<EntryPatch>(&answer);
+    if (patch == nullptr) continue;
+    const ElfAddr end = patch->at + patch->covered;
+    const auto label = find_distance_label(file_, {address, address + patch->size}, {address, end});
+    if (label) {
+      refuse(answer, *label);
+      continue;
+    }
+    for (ElfAddr at = address; at < end;) {
+      if (at != address) inside.push_back(at);
+      const auto insn = arch::decode(file_.bytes_at(at, arch::kMaxInsn), as_mapped(at));
+      at = insn ? at + insn->length : end;
+    }
+  }
+  for (const DataLabel& label : find_data_labels(file_, inside))
+    refuse(std::prev(answers.lower_bound(label.target))->second, label);
+}
+
 }  // namespace
 
 std::vector<EntryAnswer> examine_entries(const elf::ElfFile& file, std::span<const elf::Symbol> functions) {
@@ -157,6 +186,7 @@ std::vector<EntryAnswer> examine_entries(const elf::ElfFile& file, std::span<con
     if (!by_address.contains(function.address))
       by_address.emplace(function.address, examination.prologue_of(function, arch::kNearJump));
   examination.check_branches(by_address);
+  examination.check_data(by_address);
   Padding padding(file, examination.starts());
   for (const elf::Symbol& function : functions)
     if (std::holds_alternative<arch::Refused>(by_address.at(function.address)) &&
@@ -164,7 +194,10 @@ std::vector<EntryAnswer> examine_entries(const elf::ElfFile& file, std::span<con
       shorter.emplace(function.address, examination.short_entry_of(function, padding));
   std::erase_if(shorter,
                 [](const auto& entry) { return std::holds_alternative<arch::Refused>(entry.second); });
-  if (!shorter.empty()) examination.check_branches(shorter);
+  if (!shorter.empty()) {
+    examination.check_branches(shorter);
+    examination.check_data(shorter);
+  }
   // Why the usual jump does not fit is the better reason.
   for (auto& [address, answer] : shorter)
     if (std::holds_alternative<EntryPatch>(answer)) by_address.at(address) = std::move(answer);

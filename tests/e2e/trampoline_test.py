@@ -214,6 +214,13 @@ class Counting(unittest.TestCase):
             self.assertEqual((result.status, result.stdout), (0, "500\n"), result)
             self.assertIn("it goes on in dlsym: it goes by who calls it", result.stderr)
 
+    def test_a_function_whose_second_instruction_a_table_leads_to_does_as_before(self):
+        conf = os.path.join(harness.HERE, "targets", "operations.conf")
+        for name in ("operations", "operations_exec"):
+            result = harness.run(["-F", conf, "-c", "--mechanism=trampoline", "-x", "interpret", "--", harness.target(name), "500"])
+            self.assertEqual((result.status, result.stdout), (0, "1500\n"), result)
+            self.assertEqual(harness.Summary(result.trace).calls(), {"interpret": 500})
+
     def test_a_function_whose_code_leads_behind_its_end_where_it_never_returns_is_wrapped(self):
         conf = os.path.join(harness.HERE, "targets", "never_back.conf")
         result = harness.run(["-F", conf, "-c", "--mechanism=trampoline", "-x", "takes", "--", harness.target("never_back"), "5"])

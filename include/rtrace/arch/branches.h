@@ -1,11 +1,8 @@
 // Who branches to inside a range of code: asked before the first bytes of a function are overwritten.
 //
 // What is found are direct jumps, branches, loops and calls, and addresses taken relative to rip. Not found
-// are addresses that lie in data: the jump table of a switch, the labels of a computed goto. A compiler's
-// tables lead to labels behind the code that uses them, and that code begins with the function: an entry in
-// the first five bytes would need a dispatch of less than that, or a loop around it whose head is the
-// function's first instruction, which is then a direct branch and found. For assembly there is no such
-// argument, only that code which nothing visible leads to is refused (relocate_prologue).
+// are addresses that lie in data: the jump table of a switch, the labels of a computed goto (plan looks for
+// those). Code which nothing visible leads to is refused besides (relocate_prologue).
 #pragma once
 
 #include <cstdint>

@@ -52,6 +52,7 @@ using rtrace::agent::kernel_can_read;
 using rtrace::agent::system_call;
 
 constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
+constexpr greg_t kTrapFlag = 0x100;
 constexpr uint8_t kInt3 = 0xcc, kIcebp = 0xf1;
 
 // It overwrites eight bytes. Neither this nor kernel_can_read() changes the mask: who walks a thread out of
@@ -163,13 +164,22 @@ bool is_step(const siginfo_t* info, uint64_t rip) {
   return info->si_code == TRAP_TRACE || (info->si_code == TRAP_BRKPT && !holds(rip - 1, kIcebp));
 }
 
-// A step that the tracer did not live to see the end of: delivering it has ended it. Where the tracer held
-// the thread's signals back for it, its own mask is still owed. A program that catches SIGTRAP may step
-// itself.
+bool is_noted() {
+  return rtrace_blob.masked_thread != 0 && rtrace_blob.masked_thread == system_call(__NR_gettid);
+}
+
+// Where the tracer that died held the thread's signals back its own mask is still owed.
+void give_mask_back(ucontext_t* context) {
+  auto& mask = *reinterpret_cast<uint64_t*>(&context->uc_sigmask);
+  if (rtrace::agent::holds_back(mask) && is_noted()) mask = rtrace_blob.own_mask;
+}
+
+// A step that the tracer did not live to see the end of. Delivering it has ended it where ptrace made it; who
+// died just before had set the flag itself. A program that catches SIGTRAP may step itself.
 bool end_step(ucontext_t* context, InFrontOf action) {
-  const bool noted = rtrace_blob.masked_thread != 0 && rtrace_blob.masked_thread == system_call(__NR_gettid);
-  if (noted) *reinterpret_cast<uint64_t*>(&context->uc_sigmask) = rtrace_blob.own_mask;
-  return noted || action == InFrontOf::standard;
+  if (action != InFrontOf::standard && !is_noted()) return false;
+  context->uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
+  return true;
 }
 
 // The system-call stop that a tracer has not lived to answer: the kernel sends 0x80 | SIGTRAP, of which a
@@ -187,6 +197,7 @@ void take_default_action() {
 // Takes the signal if it is ours.
 bool take(const siginfo_t* info, ucontext_t* context, InFrontOf action) {
   auto& rip = context->uc_mcontext.gregs[REG_RIP];
+  give_mask_back(context);
   if (is_step(info, static_cast<uint64_t>(rip))) return end_step(context, action);
   if (is_left_over(info)) return true;
   // force_sig(SIGTRAP) of an int3 (kernel: arch/x86/kernel/traps.c, do_int3_user).

@@ -11,9 +11,9 @@ namespace rtrace {
 namespace {
 
 constexpr std::array<std::string_view, kMoments> kNames = {
-    "starting",   "waiting",     "stop-peeked", "registers-due",  "registers-written",
-    "stepping",   "remote-call", "call-begun",  "call-under-way", "mapped",
-    "byte-write", "put-back",    "stop-all",    "detach"};
+    "starting",  "waiting",    "stop-peeked", "registers-due", "registers-written",
+    "held-back", "stepping",   "remote-call", "call-begun",    "call-under-way",
+    "mapped",    "byte-write", "put-back",    "stop-all",      "detach"};
 
 std::atomic<uint32_t> nowhere;
 Moment fatal = Moment::starting;

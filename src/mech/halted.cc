@@ -125,7 +125,7 @@ bool HaltedProcess::is_left_over(pid_t tid) const {
 // It has a handler, which ours stood in front of; and no tracer held the thread's signals back for a step.
 bool HaltedProcess::may_step_itself(pid_t tid) const {
   return std::ranges::any_of(remains_.blobs, [&](const Remains::Blob& blob) {
-    return blob.has_own_handler() && blob.head.masked_thread != tid;
+    return blob.has_own_handler() && blob.head.masked_thread != tracee::own_tid(tid);
   });
 }
 

@@ -26,14 +26,6 @@ namespace rtrace::mech {
 namespace {
 
 constexpr int kMostSteps = 4096;
-constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
-                             tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
-                             tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
-
-// SIGKILL and SIGSTOP are never in a mask, whatever was asked for.
-bool same_mask(uint64_t one, uint64_t other) {
-  return ((one ^ other) & ~(tracee::signal_bit(SIGKILL) | tracee::signal_bit(SIGSTOP))) == 0;
-}
 
 // What one more step would do.
 enum class Step : uint8_t { ordinary, sigreturn, never };
@@ -77,7 +69,7 @@ class Repair {
   Step next_step(const arch::Regs& regs) const;
   void give_masks_back() const;
   void note_masks_found() const;
-  static void note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t tid, uint64_t own_mask);
+  static void note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t own_tid, uint64_t own_mask);
   enum class Stand : uint8_t { running, stopped, outside, for_good };
   size_t put_back(Stand threads);
   Stand needed_for(const ForeignBytes& bytes) const;
@@ -170,8 +162,8 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
       // Handler and gadget, unlike the recorder, block SIGTRAP, but in front of the program's own handler,
       // and end in an rt_sigreturn, which brings the mask; and the handler may be about to read the note.
       if (!in_blob(regs->pc()) || (!has_own_handler() && (*mask & tracee::signal_bit(SIGTRAP)) == 0))
-        for (const auto& blob : remains_.blobs) note_mask(memory_, blob.address, tid, *mask);
-      (void)tracee::set_signal_mask(tid, ~kFaults);
+        for (const auto& blob : remains_.blobs) note_mask(memory_, blob.address, tracee::own_tid(tid), *mask);
+      (void)tracee::set_signal_mask(tid, ~agent::kFaults);
     }
     const auto event = HaltedProcess::step(tid);
     if (event ? event->status.is_end() : tracee::read_tasks(pid_).empty()) return true;
@@ -191,8 +183,8 @@ bool Repair::walk_out(HaltedProcess& halted, pid_t tid) {
 }
 
 // For the handler, and for whoever comes after us if we die too.
-void Repair::note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t tid, uint64_t own_mask) {
-  const int64_t thread = tid;
+void Repair::note_mask(const tracee::ProcessMemory& memory, VirtAddr blob, pid_t own_tid, uint64_t own_mask) {
+  const int64_t thread = own_tid;
   (void)memory.write(blob + offsetof(agent::Blob, own_mask), std::as_bytes(std::span(&own_mask, 1)));
   (void)memory.write(blob + offsetof(agent::Blob, masked_thread), std::as_bytes(std::span(&thread, 1)));
 }
@@ -206,11 +198,11 @@ void Repair::note_masks_found() const {
 // the note.
 void Repair::give_masks_back() const {
   for (const auto& blob : remains_.blobs) {
-    const auto tid = static_cast<pid_t>(blob.head.masked_thread);
+    const pid_t tid = tracee::find_own_tid(pid_, static_cast<pid_t>(blob.head.masked_thread));
     const auto mask = tid != 0 ? tracee::signal_mask(tid) : std::nullopt;
     if (!mask) continue;
-    if (same_mask(*mask, blob.head.own_mask | ~kFaults) || same_mask(*mask, ~kFaults))
-      (void)tracee::set_signal_mask(tid, blob.head.own_mask);
+    if (agent::holds_back(*mask)) (void)tracee::set_signal_mask(tid, blob.head.own_mask);
+    tracee::set_trap_flag(tid, false);
     const auto regs = tracee::registers(tid);
     if (regs && !foreign(regs->pc())) note_mask(memory_, blob.address, 0, 0);
   }

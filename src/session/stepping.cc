@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include "rtrace/agent/signal_calls.h"
 #include "rtrace/base/moment.h"
 #include "rtrace/tracee/interrupted_syscall.h"
 #include "rtrace/tracee/thread.h"
@@ -9,15 +10,21 @@
 namespace rtrace::session {
 namespace {
 
-// What an instruction can raise itself: a blocked fault kills.
-constexpr uint64_t kFaults = tracee::signal_bit(SIGSEGV) | tracee::signal_bit(SIGBUS) |
-                             tracee::signal_bit(SIGFPE) | tracee::signal_bit(SIGILL) |
-                             tracee::signal_bit(SIGTRAP) | tracee::signal_bit(SIGSYS);
 // Of what a jump covers, and of a copied call. A repeated string instruction takes one for each round.
 constexpr int kMostSteps = 16;
 
+void hold_signals_back(pid_t tid, uint64_t mask, uint64_t more, Image& image) {
+  image.space().foothold().note_mask(image.space().memory(), tracee::own_tid(tid), mask);
+  // A step sets it only as it resumes the thread. If we die first, this takes the thread into the bridging
+  // handler behind its next instruction, and that gives the mask back.
+  tracee::set_trap_flag(tid, true);
+  (void)tracee::set_signal_mask(tid, mask | ~agent::kFaults | more);
+  moment::enter(Moment::held_back);
+}
+
 void give_mask_back(pid_t tid, uint64_t mask, Image& image) {
   (void)tracee::set_signal_mask(tid, mask);
+  tracee::set_trap_flag(tid, false);
   image.space().foothold().note_mask(image.space().memory(), 0, 0);
 }
 
@@ -28,7 +35,8 @@ bool is_in_copy(const arch::Regs& regs, Image& image) {
 }  // namespace
 
 bool is_own_fault(pid_t tid, int signal) {
-  const auto info = (kFaults & tracee::signal_bit(signal)) != 0 ? tracee::signal_info(tid) : std::nullopt;
+  const auto info =
+      (agent::kFaults & tracee::signal_bit(signal)) != 0 ? tracee::signal_info(tid) : std::nullopt;
   return info && info->si_code > 0;
 }
 
@@ -45,9 +53,7 @@ SteppedOut step_out_of_copy(pid_t tid, Image& image, int signal) {
   const auto mask = tracee::signal_mask(tid);
   if (!mask) return {};
   if (signal == 0) (void)tracee::consume(tid, tracee::Block::no);
-  image.space().foothold().note_mask(image.space().memory(), tid, *mask);
-  const uint64_t held_back = signal != 0 ? tracee::signal_bit(signal) : 0;
-  (void)tracee::set_signal_mask(tid, *mask | ~kFaults | held_back);
+  hold_signals_back(tid, *mask, signal != 0 ? tracee::signal_bit(signal) : 0, image);
   SteppedOut done;
   for (int steps = 0; steps < kMostSteps && !done.own; ++steps) {
     const auto regs = tracee::registers(tid);

@@ -77,6 +77,9 @@ void parse_status_line(std::string_view key, std::string_view rest, StatusFields
   if (key == "Tgid") parse_int(value, status.tgid, 10);
   if (key == "PPid") parse_int(value, status.parent, 10);
   if (key == "TracerPid") parse_int(value, status.tracer, 10);
+  if (key == "NSpid")
+    for (std::string_view word = value; !word.empty(); word = next_word(rest))
+      parse_int(word, status.own_tid, 10);
   if (key == "Uid") {
     parse_int(value, status.uid, 10);
     parse_int(next_word(rest), status.effective_uid, 10);
@@ -153,6 +156,19 @@ std::optional<StatusFields> parse_status(std::string_view text) {
 
 std::optional<StatusFields> read_status(pid_t tid) {
   return parse_status(read_file(fmt::format("/proc/{}/status", tid)));
+}
+
+pid_t own_tid(pid_t tid) {
+  const auto status = read_status(tid);
+  if (!status) return 0;
+  return status->own_tid != 0 ? status->own_tid : tid;
+}
+
+pid_t find_own_tid(pid_t pid, pid_t own) {
+  if (own == 0) return 0;
+  for (const pid_t tid : read_tasks(pid))
+    if (own_tid(tid) == own) return tid;
+  return 0;
 }
 
 bool is_zombie(pid_t tid) {

@@ -333,6 +333,14 @@ std::optional<WaitEvent> consume_within(pid_t tid, unsigned milliseconds) {
   return take_within(tid, milliseconds, consume_now);
 }
 
+void set_trap_flag(pid_t tid, bool on) {
+  constexpr unsigned long long kTrapFlag = 0x100;
+  auto regs = registers(tid);
+  if (!regs || ((regs->raw.eflags & kTrapFlag) != 0) == on) return;
+  regs->raw.eflags ^= kTrapFlag;
+  (void)set_registers(tid, *regs);
+}
+
 bool end_stepping(pid_t tid) {
   constexpr unsigned kSoon = 2000;  // ms: it only has to get a processor
   if (interrupt(tid) == Alive::gone || resume(tid) == Alive::gone) return false;

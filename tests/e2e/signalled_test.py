@@ -79,13 +79,20 @@ class Signalled(unittest.TestCase):
 class AtAnAttach(unittest.TestCase):
     """Signals that find threads at a breakpoint that is about to become a trampoline."""
 
+    @staticmethod
+    def jumps(pid):
+        return sum(now == 0xe9 != own for path, _, _, here, there in harness.mapped_code(pid)
+                   for now, own in zip(here, there) if path.endswith("/libfixture.so"))
+
     def test_each_call_is_seen_once(self):
         with harness.Target([harness.target("numbered")]) as target:
             target.expect("pid ")
             for _ in range(8):
                 rtrace = harness.Attached(["-F", harness.CONF, "--mechanism=trampoline", "-x", "add@libfixture.so"],
                                           [target.pid])
-                harness.wait_until(lambda: len(rtrace.lines_so_far()) > 1000, "calls are seen")
+                harness.wait_until(lambda: self.jumps(target.pid), "it is wrapped")
+                before = len(rtrace.lines_so_far())
+                harness.wait_until(lambda: len(rtrace.lines_so_far()) > before + 1000, "calls are seen")
                 result = rtrace.stop()
                 self.assertIn("1 trampoline, 0 breakpoints", result.stderr)
                 calls = [tuple(map(int, call)) for call in re.findall(r"add@libfixture\.so\((\d), (\d+)", result.trace)]

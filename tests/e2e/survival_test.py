@@ -30,7 +30,7 @@ ROUNDS = 1 if harness.MECHANISM else 7  # what stays of trampolines is waited fo
 FORCED = 1
 PARTS = 11
 HEALED = 1.0  # seconds in which a survivor has put the code right
-MOMENTS = ("waiting", "stop-peeked", "registers-due", "registers-written", "stepping", "remote-call", "call-begun",
+MOMENTS = ("waiting", "stop-peeked", "registers-due", "registers-written", "held-back", "stepping", "remote-call", "call-begun",
            "call-under-way", "mapped", "byte-write", "put-back", "stop-all", "detach")
 # Why pages may stay: a trampoline's call that has not returned, or what reads like one on a stack.
 TOLD = re.compile(r"pages of rtrace stay mapped in it(, unused| for good): "
@@ -41,13 +41,15 @@ slowest = collections.Counter()
 
 
 class Target(harness.Target):
-    def __init__(self, folder):
+    def __init__(self, folder, before=()):
         path = os.path.join(folder, "board")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)  # another's, which has been told to end
-        super().__init__([harness.target("survive"), path, harness.target("libplugin_a.so"),
+        super().__init__([*before, harness.target("survive"), path, harness.target("libplugin_a.so"),
                           harness.target("libplugin_b.so")])
         self.expect("pid ")
+        if before:
+            self.pid = int(harness.read_text("/proc/%d/task/%d/children" % (self.pid, self.pid)))
         with open(path, "r+b") as file:
             self.board = mmap.mmap(file.fileno(), 4096)
         self.clean = self.foreign()
@@ -307,6 +309,7 @@ class Survival(unittest.TestCase):
     def bridges_until_repaired(self, what):
         harness.wait_until(lambda: harness.tracer(self.target.pid) == 0, "no tracer is left")
         self.goes_on(what)
+        harness.wait_until(lambda: not self.held_back(), "its threads have their own masks (%s)" % what)
         repaired = harness.run(["--repair", "-p", str(self.target.pid)], separate=False)
         self.assertEqual(repaired.status, 0, repaired)
         # Nothing where it died before it had changed anything.
@@ -347,11 +350,20 @@ class Survival(unittest.TestCase):
 
     def test_the_engine_dies_at_each_of_its_moments(self):
         for moment in MOMENTS:
-            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "call-begun": 3, "call-under-way": 6, "mapped": 1, "byte-write": 12, "put-back": 3, "stepping": 20}.get(moment, 2000)
+            most = {"stop-all": 1, "detach": 1, "remote-call": 3, "call-begun": 3, "call-under-way": 6, "mapped": 1, "byte-write": 12, "put-back": 3, "held-back": 20, "stepping": 20}.get(moment, 2000)
             for number in range(FORCED):
                 for both in (False, True) if not harness.MECHANISM else (random.random() < 0.5,):
                     self.force(moment, random.randint(1, most), both)
                     self.begin_anew_where_something_stays()
+        self.ends_well()
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a pid namespace")
+    def test_the_engine_dies_while_it_steps_a_thread_of_another_pid_namespace(self):
+        self.assertEqual(self.target.end(), 0)
+        self.target = Target(self.folder.name, ["unshare", "-p", "-f", "--kill-child"])
+        for moment in ("held-back", "stepping"):
+            for number in range(1, 1 + 5 * FORCED):
+                self.force(moment, number, True)
         self.ends_well()
 
     def begin_anew_where_something_stays(self):

@@ -71,7 +71,7 @@ struct MappingHeader {
 };
 inline constexpr char kMappingMagic[16] = {'r', 't', 'r', 'a', 'c', 'e', ' ',    'm',
                                            'a', 'p', 'p', 'i', 'n', 'g', '\x01', 0};
-inline constexpr uint32_t kAbiVersion = 18;
+inline constexpr uint32_t kAbiVersion = 19;
 enum MappingKind : uint32_t {
   kBlobMapping = 1,  // the blob, with copies behind it
   kCopiesMapping,    // more copies
@@ -116,7 +116,8 @@ struct Blob {
   uint64_t gadget;                  // offset of `syscall; rt_sigreturn`, for remote calls
   uint64_t table;                   // address of the SiteTable; 0 before there is one
   uint64_t frame_begin, frame_end;  // addresses: room for a remote call's frame
-  // A thread whose signals the tracer holds back for a moment, and the mask that is its own; 0: none.
+  // A thread whose signals the tracer holds back for a moment, as its own pid namespace calls it, and the
+  // mask that is its own; 0: none.
   int64_t masked_thread;
   uint64_t own_mask;
   uint64_t control;                   // address of the recorder's Control

@@ -41,6 +41,16 @@ constexpr bool blocks_all(uint64_t mask) {
   return (mask | kUnblockable) == ~uint64_t{0};
 }
 
+// What a tracer leaves open in a thread whose signals it holds back for a moment: what an instruction can
+// raise itself, for a blocked fault kills. SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS.
+inline constexpr uint64_t kFaults =
+    bit_of_signal(4) | kTrapBit | bit_of_signal(7) | bit_of_signal(8) | bit_of_signal(11) | bit_of_signal(31);
+
+// Whether a thread's mask may be what it is then. SIGKILL and SIGSTOP are never in one.
+constexpr bool holds_back(uint64_t mask) {
+  return (mask | kFaults | bit_of_signal(9) | bit_of_signal(19)) == ~uint64_t{0};
+}
+
 // The mask after the system call rt_sigprocmask(how, &set, ...) in a thread whose mask is `mask`.
 constexpr uint64_t mask_after(int how, uint64_t set, uint64_t mask) {
   constexpr int kBlock = 0, kUnblock = 1, kSet = 2;  // SIG_BLOCK...

@@ -14,6 +14,7 @@ enum class Moment : uint32_t {
   stop_peeked,        // a thread stands at a stop that is still the kernel's to deliver
   registers_due,      // what it is to go on with is known, and not written
   registers_written,  // it has its new registers, and has not been resumed
+  held_back,          // a thread's signals are, for a step
   stepping,           // a thread with its signals held back runs one instruction
   remote_call,        // a thread makes a system call for us
   call_begun,         // it is about to, by itself
@@ -24,7 +25,7 @@ enum class Moment : uint32_t {
   stop_all,
   detach,  // all stand; code, handler and mappings are put back
 };
-inline constexpr unsigned kMoments = 14;
+inline constexpr unsigned kMoments = 15;
 std::string_view name_of(Moment moment);
 
 namespace moment {

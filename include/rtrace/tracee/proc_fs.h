@@ -44,6 +44,7 @@ struct StatusFields {
   std::string name;
   char state = '?';  // R S D T t Z X
   pid_t tgid = 0, parent = 0, tracer = 0;
+  pid_t own_tid = 0;  // what it is called in its own pid namespace (NSpid, Linux 4.1)
   uid_t uid = 0, effective_uid = 0, saved_uid = 0;
   gid_t effective_gid = 0;
   uint64_t permitted = 0, effective = 0;  // CapPrm CapEff
@@ -57,6 +58,10 @@ struct StatusFields {
 };
 std::optional<StatusFields> parse_status(std::string_view text);
 std::optional<StatusFields> read_status(pid_t tid);
+// What a task is called in its own pid namespace: gettid() says so there. 0: it is gone.
+pid_t own_tid(pid_t tid);
+// The task of this process that is called so there; 0: none.
+pid_t find_own_tid(pid_t pid, pid_t own_tid);
 // One that has ended and not been waited for: a first thread is, until all others have, and stops no more.
 bool is_zombie(pid_t tid);
 // Whether its calls are on a shadow stack too (x86_Thread_features, Linux 6.6).

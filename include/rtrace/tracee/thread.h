@@ -48,6 +48,9 @@ Alive resume_to_syscall(pid_t tid, int signal = 0);
 bool suspend_seccomp(pid_t tid, bool suspended);
 // Runs one instruction, behind the delivery of `signal`: never on the path of an ordinary hit.
 Alive step(pid_t tid, int signal = 0);
+// The trap flag in its registers (Intel SDM vol. 1, 3.4.3): each instruction raises SIGTRAP from then on,
+// whether a tracer lives or not.
+void set_trap_flag(pid_t tid, bool on);
 // From the stop behind a step to another, of an interrupt, without an instruction in between. Only that or
 // the next resume takes the step back: if we died first, the next instruction would raise SIGTRAP, for the
 // death of a tracer does not (kernel/ptrace.c, __ptrace_unlink). False where the task has ended.

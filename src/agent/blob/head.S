@@ -6,7 +6,7 @@
   .type rtrace_blob, @object  // its words are no instructions
 rtrace_blob:
   .ascii "rtrace mapping\001\000"
-  .long 18, 1               // kAbiVersion, kBlobMapping
+  .long 19, 1               // kAbiVersion, kBlobMapping
   .quad 0, 0                // size, session: by the tracer
   .quad rtrace_bridge, restorer, gadget
   .quad 0, 0, 0             // table, frame area

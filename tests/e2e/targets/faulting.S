@@ -28,17 +28,14 @@ second_faults:
         .cfi_endproc
         .size   second, . - second
 
-/* Where they fault: code that led into a function, or a stack that held this, would be in the way of a jump. */
-        .section .data.rel.ro, "aw", @progbits
+/* How far behind its beginning it faults: code or data that led into a function, or a stack that held the place,
+   would be in the way of a jump. */
+        .section .rodata
         .balign 8
-        .globl  first_faults_at, second_faults_at
-        .type   first_faults_at, @object
-first_faults_at:
-        .quad   first
-        .size   first_faults_at, . - first_faults_at
-        .type   second_faults_at, @object
-second_faults_at:
-        .quad   second_faults
-        .size   second_faults_at, . - second_faults_at
+        .globl  second_faults_behind
+        .type   second_faults_behind, @object
+second_faults_behind:
+        .quad   second_faults - second
+        .size   second_faults_behind, . - second_faults_behind
 
         .section .note.GNU-stack, "", @progbits

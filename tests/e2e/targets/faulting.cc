@@ -13,7 +13,7 @@
 extern "C" {
 long first(const long* at);
 long second(const long* at);
-extern const greg_t first_faults_at, second_faults_at;
+extern const greg_t second_faults_behind;
 }
 
 namespace {
@@ -21,7 +21,7 @@ namespace {
 enum class Way { throws, retries, skips };
 Way way;
 long* page;
-const greg_t* expected;
+greg_t traced, faults_behind;
 int seen;
 constexpr size_t kPage = 4096;
 constexpr int kRounds = 10, kLength = 3;
@@ -29,7 +29,7 @@ constexpr int kRounds = 10, kLength = 3;
 void handle(int, siginfo_t*, void* context) {
   greg_t* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   greg_t& pc = registers[REG_RIP];
-  seen += pc == *expected;
+  seen += pc - traced == faults_behind;
   if (way == Way::throws) throw 7;
   if (way == Way::retries) mprotect(page, kPage, PROT_READ);
   if (way == Way::skips) pc += kLength, registers[REG_RDX] = 0;
@@ -43,9 +43,10 @@ long call(long (*function)(const long*)) {
   }
 }
 
-int run(long (*function)(const long*), const greg_t* faults, long result) {
+int run(long (*function)(const long*), greg_t faults, long result) {
   int right = 0;
-  expected = faults;
+  traced = reinterpret_cast<greg_t>(function);
+  faults_behind = faults;
   for (int i = 0; i < kRounds; i++) {
     mprotect(page, kPage, PROT_NONE);
     right += call(function) == result;
@@ -70,7 +71,7 @@ int main() {
                                          : Way::skips;
     const long result = way == Way::throws ? 7 : way == Way::retries ? 42 : 0;
     seen = 0;
-    const int right = run(first, &first_faults_at, result) + run(second, &second_faults_at, result);
+    const int right = run(first, 0, result) + run(second, second_faults_behind, result);
     printf("seen %d right %d of %d\n", seen, right, 2 * kRounds);
   }
 }

@@ -116,6 +116,8 @@ constexpr const char* kStatus =
     "\t1\n";
 
 TEST(Status, EveryFieldThatIsNeededIsRead) {
+  EXPECT_EQ(parse_status("Name:\tx\nNSpid:\t42\n")->own_tid, 42);
+  EXPECT_EQ(parse_status("Name:\tx\nNSpid:\t42\t7\t3\n")->own_tid, 3);
   const auto status = parse_status(kStatus);
   ASSERT_TRUE(status);
   EXPECT_EQ(status->name, "my prog");

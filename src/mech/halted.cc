@@ -69,21 +69,25 @@ void HaltedProcess::seize_all() {
 
 bool HaltedProcess::stop_all() {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  for (;;) {
+  do {
     seize_all();
-    std::vector<pid_t> waiting;
-    for (const auto& [tid, state] : tasks_)
-      if (state == State::running) waiting.push_back(tid);
-    if (waiting.empty()) return true;
-    if (std::chrono::steady_clock::now() > deadline) break;
-    // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
-    for (pid_t tid : waiting) (void)tracee::interrupt(tid);
-    for (pid_t tid : waiting)
-      if (!ask(tid)) tasks_.erase(tid);
-  }
+    if (ask_running()) return true;
+  } while (std::chrono::steady_clock::now() < deadline);
   // In an uninterruptible sleep with our interrupt pending, it stops before it runs user code.
   return std::all_of(tasks_.begin(), tasks_.end(),
                      [](const auto& task) { return task.second != State::running || sleeps(task.first); });
+}
+
+// True where none runs.
+bool HaltedProcess::ask_running() {
+  std::vector<pid_t> waiting;
+  for (const auto& [tid, state] : tasks_)
+    if (state == State::running) waiting.push_back(tid);
+  // Each time anew: any other stop clears a pending interrupt (kernel/signal.c, ptrace_stop).
+  for (pid_t tid : waiting) (void)tracee::interrupt(tid);
+  for (pid_t tid : waiting)
+    if (!ask(tid)) tasks_.erase(tid);
+  return waiting.empty();
 }
 
 // False where the task has ended.
@@ -210,17 +214,34 @@ void HaltedProcess::settle(pid_t tid) {
     (void)tracee::set_registers(tid, *regs);
 }
 
+// One that stayed ours would stop at its next signal for nobody, and its process would not end before we had
+// waited for it.
 void HaltedProcess::let_go() {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!ask_running() && std::chrono::steady_clock::now() < deadline) {
+  }
   for (const auto& [tid, state] : tasks_) {
     if (state == State::running) continue;
     if (const auto owed = owed_.find(tid); owed != owed_.end()) {
-      (void)tracee::detach(tid, owed->second);
+      detach(tid, owed->second);
       continue;
     }
     const int signal = tid == fit_ ? tracee::stop_in_signal_path(tid) : 0;
     if (state == State::interrupted) settle(tid);
-    (void)tracee::detach(tid, signal);
+    detach(tid, signal);
   }
+}
+
+void HaltedProcess::detach(pid_t tid, int signal) {
+  if (tracee::detach(tid, signal) == tracee::Alive::yes) return;
+  // It runs, or has ended: that is ours to take.
+  const bool runs = tracee::interrupt(tid) == tracee::Alive::yes;
+  const auto event = runs ? tracee::stop_within(tid, kStepWait) : tracee::stop_now(tid);
+  if (!event || event->status.is_end()) return;
+  const tracee::Stop stop = tracee::classify(event->status);
+  const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
+  const bool trap = std::holds_alternative<tracee::Trap>(stop);
+  (void)tracee::detach(tid, delivery != nullptr ? delivery->signal : trap ? SIGTRAP : 0);
 }
 
 }  // namespace rtrace::mech

@@ -45,6 +45,8 @@ class HaltedProcess {
   void seize_all();
   void let_go();
   bool stop_all();
+  bool ask_running();
+  static void detach(pid_t tid, int signal);
   bool ask(pid_t tid);
   State classify(pid_t tid, const tracee::Stop& stop);
   static State consumed(pid_t tid);

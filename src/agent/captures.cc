@@ -31,7 +31,8 @@ bool source_value(const Capture& capture, const Reader& reader, const Values& va
   return false;
 }
 
-uint64_t times_scale(uint64_t count, const Capture& capture) {
+uint64_t times_scale(uint64_t held, const Capture& capture) {
+  const uint64_t count = counted_by(capture.length, held);
   if (count > capture.bound) return static_cast<int64_t>(count) < 0 ? 0 : capture.bound;
   const uint64_t bytes = count * capture.scale;
   return bytes < capture.bound ? bytes : capture.bound;
@@ -40,8 +41,12 @@ uint64_t times_scale(uint64_t count, const Capture& capture) {
 uint64_t fixed_length(const Capture& capture, const Values& values) {
   switch (capture.length) {
     case Capture::Length::argument:
+    case Capture::Length::argument_int:
+    case Capture::Length::argument_unsigned:
       return times_scale(values.arguments[capture.length_index < 6 ? capture.length_index : 0], capture);
     case Capture::Length::result:
+    case Capture::Length::result_int:
+    case Capture::Length::result_unsigned:
       return values.result == nullptr ? 0 : times_scale(*values.result, capture);
     default:
       return capture.bound;

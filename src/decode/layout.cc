@@ -240,25 +240,42 @@ class Planner {
            (length.factor == 0 || is_known(length.factor));
   }
 
+  // How a number of this type counts: of one of 32 bits only the lower half of its register.
+  struct Counts {
+    Capture::Length wide, of_int, of_unsigned;
+  };
+  static Capture::Length counts(TypeRef type, const Counts& by) {
+    while (type->kind == Type::Kind::error || type->kind == Type::Kind::enumeration ||
+           type->kind == Type::Kind::flags) {
+      const TypeRef inner = proto::resolve(type->inner);
+      if (inner == nullptr) break;
+      type = inner;
+    }
+    if (type->size == 0 || type->size > sizeof(uint32_t)) return by.wide;
+    return type->is_signed ? by.of_int : by.of_unsigned;
+  }
+
   // Where the argument lies that counts; all that may be shown is copied where that is not in a register.
-  const Location* counter(uint64_t number) const {
+  const Layout::Parameter* counter(uint64_t number) const {
     if (number < 1 || number > layout_.parameters.size()) return nullptr;
     const Layout::Parameter& parameter = layout_.parameters[number - 1];
     const bool at_hand =
         parameter.type->kind != Type::Kind::pointer && parameter.location.in_one_integer_register();
-    return at_hand ? &parameter.location : nullptr;
+    return at_hand ? &parameter : nullptr;
   }
 
   void counted(Capture& capture, uint64_t number, uint64_t size) {
-    const Location* location = counter(number);
-    if (location == nullptr) return;
-    capture.length = Capture::Length::argument;
-    capture.length_index = location->pieces[0].index;
+    using By = Capture::Length;
+    const Layout::Parameter* parameter = counter(number);
+    if (parameter == nullptr) return;
+    capture.length = counts(parameter->type, {By::argument, By::argument_int, By::argument_unsigned});
+    capture.length_index = parameter->location.pieces[0].index;
     capture.scale = static_cast<uint16_t>(size);
   }
 
-  static void counted_by_result(Capture& capture, uint64_t size) {
-    capture.length = Capture::Length::result;
+  void counted_by_result(Capture& capture, uint64_t size) const {
+    using By = Capture::Length;
+    capture.length = counts(layout_.result, {By::result, By::result_int, By::result_unsigned});
     capture.scale = static_cast<uint16_t>(size);
   }
 

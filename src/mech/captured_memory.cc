@@ -28,20 +28,25 @@ std::optional<uint64_t> source_value(const agent::Capture& capture, const arch::
 }
 
 uint64_t length_of(const agent::Capture& capture, const arch::Regs& entry, const uint64_t* result) {
-  uint64_t count = 0;
+  uint64_t held = 0;
   switch (capture.length) {
     case agent::Capture::Length::fixed:
     case agent::Capture::Length::string:
       return capture.bound;
     case agent::Capture::Length::argument:
-      count = entry.integer_argument(capture.length_index);
+    case agent::Capture::Length::argument_int:
+    case agent::Capture::Length::argument_unsigned:
+      held = entry.integer_argument(capture.length_index);
       break;
     case agent::Capture::Length::unknown:
       return 0;
     case agent::Capture::Length::result:
-      count = result != nullptr ? *result : 0;
+    case agent::Capture::Length::result_int:
+    case agent::Capture::Length::result_unsigned:
+      held = result != nullptr ? *result : 0;
       break;
   }
+  const uint64_t count = agent::counted_by(capture.length, held);
   if (count > capture.bound) return static_cast<int64_t>(count) < 0 ? 0 : capture.bound;
   return std::min<uint64_t>(count * capture.scale, capture.bound);
 }

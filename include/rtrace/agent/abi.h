@@ -18,6 +18,12 @@ struct Capture {
     argument,  // the value of integer argument `length_index` times `scale`, at most `bound` bytes
     result,    // the return value times `scale`, at most `bound` bytes
     unknown,   // nobody can say here: the thread must stand while it is read
+    // The same as `argument` and `result` of what has 32 bits: a register's upper half is anything
+    // (psABI 3.2.3).
+    argument_int,
+    argument_unsigned,
+    result_int,
+    result_unsigned,
   };
   Source source = Source::integer_register;
   Length length = Length::fixed;
@@ -29,6 +35,20 @@ struct Capture {
 };
 
 inline constexpr unsigned kMaxCaptures = 12;
+
+// The number that a capture's length counts by, of the register that holds it.
+constexpr uint64_t counted_by(Capture::Length length, uint64_t held) {
+  switch (length) {
+    case Capture::Length::argument_int:
+    case Capture::Length::result_int:
+      return static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(held)));
+    case Capture::Length::argument_unsigned:
+    case Capture::Length::result_unsigned:
+      return static_cast<uint32_t>(held);
+    default:
+      return held;
+  }
+}
 
 struct CapturePlan {
   // What rendering may need besides.

@@ -26,9 +26,14 @@ std::string described(const agent::CapturePlan& plan) {
       text += fmt::format("{}{} ", capture.source == Source::stack_slot ? "slot" : "reg", capture.index);
     if (capture.length == Length::fixed) text += fmt::format("fixed {}", capture.bound);
     if (capture.length == Length::string) text += fmt::format("string<={}", capture.bound);
-    if (capture.length == Length::result) text += fmt::format("result*{}<={}", capture.scale, capture.bound);
-    if (capture.length == Length::argument)
-      text += fmt::format("reg{}*{}<={}", capture.length_index, capture.scale, capture.bound);
+    const std::string times = fmt::format("*{}<={}", capture.scale, capture.bound);
+    if (capture.length == Length::result) text += "result" + times;
+    if (capture.length == Length::result_int) text += "int result" + times;
+    if (capture.length == Length::result_unsigned) text += "unsigned result" + times;
+    const std::string counter = fmt::format("reg{}", capture.length_index) + times;
+    if (capture.length == Length::argument) text += counter;
+    if (capture.length == Length::argument_int) text += "int " + counter;
+    if (capture.length == Length::argument_unsigned) text += "unsigned " + counter;
   }
   if (plan.deep != 0) text += text.empty() ? "deep" : "; deep";
   if (plan.stack_bytes > 0) text += fmt::format("{}stack {}", text.empty() ? "" : "; ", plan.stack_bytes);
@@ -60,12 +65,15 @@ INSTANTIATE_TEST_SUITE_P(
                     // A negative length means up to the NUL.
                     Row{"string f(string[arg2], int)", "reg0 string<=33", "result string<=33"},
                     Row{"int f(string(array(int, arg2)*), long)", "reg0 fixed 132", ""},
-                    Row{"int f(buffer[arg2], int)", "reg0 reg1*1<=33", ""},
+                    Row{"int f(buffer[arg2], int)", "reg0 int reg1*1<=33", ""},
                     Row{"int f(string[8])", "reg0 string<=8", ""},
                     Row{"long write(int, buffer[arg3], ulong)", "reg1 reg2*1<=33", ""},
                     Row{"long read(int, +buffer[retval], ulong)", "", "reg1 result*1<=33"},
+                    Row{"int f(int, +buffer[retval], uint)", "", "reg1 int result*1<=33"},
+                    Row{"uint f(int, +buffer[retval], uint)", "", "reg1 unsigned result*1<=33"},
+                    Row{"int f(buffer[arg2], uint)", "reg0 unsigned reg1*1<=33", ""},
                     Row{"int f(int*, struct(int, int)*, array(int, arg4)*, int)",
-                        "reg0 fixed 4; reg1 fixed 8; reg2 reg3*4<=20", ""},
+                        "reg0 fixed 4; reg1 fixed 8; reg2 int reg3*4<=20", ""},
                     Row{"int f(array(long, 3), array(long, zero))", "reg0 fixed 24; reg1 fixed 40", ""},
                     Row{"int f(struct(int, string)*)", "reg0 fixed 16; deep", ""},
                     Row{"int f(string*)", "reg0 fixed 8; deep", ""},

@@ -196,10 +196,6 @@ class ThroughPadding(UnderLoad):
         near, short = jumps(self.load.pid)
         return len(short) > 0 and len(near) == 3 + len(short) and self.is_foretold()
 
-    def is_settled(self):
-        """Nor do calls of before return over a breakpoint: `park` takes each SIGTRAP for one of its steps."""
-        return self.is_wrapped() and all(path != harness.target("counts") for path, _ in harness.altered_code(self.load.pid))
-
     def park_between_the_jumps(self):
         """A thread has made the short one, and not yet the other; the process is stopped."""
         near, short = jumps(self.load.pid)
@@ -222,7 +218,7 @@ class ThroughPadding(UnderLoad):
         return None if "running" in words.values() else {task: int(word, 16) for task, word in words.items()}
 
     def test_who_stands_between_the_jumps_finds_the_other(self):
-        self.kill("engine", "front", when=self.is_settled)
+        self.kill("engine", "front", when=self.is_wrapped)
         thread, hop = self.park_between_the_jumps()
         # Perhaps not all: it is stopped, and cannot be led out.
         said = self.repair((0, 1))

@@ -51,8 +51,8 @@ namespace {
 using rtrace::agent::kernel_can_read;
 using rtrace::agent::system_call;
 
-constexpr uint64_t kMaskSize = 8;  // sigsetsize of the rt_ system calls
-constexpr greg_t kTrapFlag = 0x100;
+constexpr uint64_t kMaskSize = 8;    // sigsetsize of the rt_ system calls
+constexpr greg_t kTrapFlag = 0x100;  // Intel SDM vol. 1, 3.4.3
 constexpr uint8_t kInt3 = 0xcc, kIcebp = 0xf1;
 
 // It overwrites eight bytes. Neither this nor kernel_can_read() changes the mask: who walks a thread out of

@@ -214,34 +214,28 @@ void HaltedProcess::settle(pid_t tid) {
     (void)tracee::set_registers(tid, *regs);
 }
 
+// False where it runs.
+bool HaltedProcess::release(pid_t tid, State state) {
+  if (state == State::running) return false;
+  if (const auto owed = owed_.find(tid); owed != owed_.end())
+    return tracee::detach(tid, owed->second) == tracee::Alive::yes;
+  const int signal = tid == fit_ ? tracee::stop_in_signal_path(tid) : 0;
+  if (state == State::interrupted) settle(tid);
+  return tracee::detach(tid, signal) == tracee::Alive::yes;
+}
+
 // One that stayed ours would stop at its next signal for nobody, and its process would not end before we had
 // waited for it.
 void HaltedProcess::let_go() {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!ask_running() && std::chrono::steady_clock::now() < deadline) {
-  }
-  for (const auto& [tid, state] : tasks_) {
-    if (state == State::running) continue;
-    if (const auto owed = owed_.find(tid); owed != owed_.end()) {
-      detach(tid, owed->second);
-      continue;
+  do {
+    (void)ask_running();
+    for (auto task = tasks_.begin(); task != tasks_.end();) {
+      const bool released = release(task->first, task->second);
+      task->second = State::running;
+      task = released ? tasks_.erase(task) : std::next(task);
     }
-    const int signal = tid == fit_ ? tracee::stop_in_signal_path(tid) : 0;
-    if (state == State::interrupted) settle(tid);
-    detach(tid, signal);
-  }
-}
-
-void HaltedProcess::detach(pid_t tid, int signal) {
-  if (tracee::detach(tid, signal) == tracee::Alive::yes) return;
-  // It runs, or has ended: that is ours to take.
-  const bool runs = tracee::interrupt(tid) == tracee::Alive::yes;
-  const auto event = runs ? tracee::stop_within(tid, kStepWait) : tracee::stop_now(tid);
-  if (!event || event->status.is_end()) return;
-  const tracee::Stop stop = tracee::classify(event->status);
-  const auto* delivery = std::get_if<tracee::SignalDelivery>(&stop);
-  const bool trap = std::holds_alternative<tracee::Trap>(stop);
-  (void)tracee::detach(tid, delivery != nullptr ? delivery->signal : trap ? SIGTRAP : 0);
+  } while (!tasks_.empty() && std::chrono::steady_clock::now() < deadline);
 }
 
 }  // namespace rtrace::mech

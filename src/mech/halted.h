@@ -46,9 +46,9 @@ class HaltedProcess {
   void let_go();
   bool stop_all();
   bool ask_running();
-  static void detach(pid_t tid, int signal);
   bool ask(pid_t tid);
   State classify(pid_t tid, const tracee::Stop& stop);
+  bool release(pid_t tid, State state);
   static State consumed(pid_t tid);
   bool met_site(pid_t tid, VirtAddr* site) const;
   bool is_left_over(pid_t tid) const;

@@ -14,8 +14,8 @@ struct DataLabel {
 };
 
 // Each aligned word of the object's loaded segments that is one of the `targets` (sorted), by place: elements
-// of tables, the addends of their relocations. Words that only read so are among them. Costs half a
-// nanosecond a byte.
+// of tables, the addends of their relocations. Words that only read so are among them. Costs a sixth to a
+// quarter of a nanosecond a byte, for one target and for thousands (m).
 std::vector<DataLabel> find_data_labels(const elf::ElfFile& file, std::span<const ElfAddr> targets);
 
 // Of a function that jumps by a register: the first element of a table of distances (four bytes each, from

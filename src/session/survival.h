@@ -95,8 +95,8 @@ class Survival {
   bool closed_ = false;      // handlers
   uint64_t lost_since_ = 0;  // monotonic ns
   uint64_t raised_at_ = 0;   // likewise
+  uint64_t even_at_ = 0;     // likewise: from then on its actions count as seldom, whatever it set before
   uint64_t looked_for_ = 0;  // likewise
-  uint64_t even_at_ = 0;     // likewise, when the program may set actions as if it had set none
   unsigned hits_ = 0;        // since then
   unsigned raises_ = 0;
   std::string risk_;
